@@ -56,7 +56,7 @@ def of_four() -> Headline:
 
 @pytest.mark.parametrize("width", [60, 78, 118, 198])
 def test_lines_fit_and_the_longest_bar_is_that_of_the_slowest(width: int) -> None:
-    lines = list(headline_lines(of_four(), width, textured=True, labelled=False))
+    lines = headline_lines(of_four(), width, textured=True, labelled=False)
     assert all(len(text_of(line)) <= width for line in lines)
     bars = [sum(len(piece.text) for piece in line if piece.hue in (Hue.GEMM, Hue.IDLE)) for line in lines[1:5]]
     assert bars == sorted(bars, reverse=True)[:1] + bars[1:] and bars[0] > 2 * bars[2] > 2 * bars[3] > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.support.app import Shown, keys, shown, to_pane
@@ -154,9 +156,9 @@ def test_what_is_asked_first_about_a_kernel_stands_first() -> None:
 async def test_a_kernel_that_is_stepped_to_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[int] = []
 
-    def counting(trace: Trace, row: int, *rest: object) -> object:
+    def counting(trace: Trace, row: int, chain: Sequence[int], width: int) -> object:
         described.append(row)
-        return describe(trace, row, *rest)
+        return describe(trace, row, chain, width)
 
     monkeypatch.setattr("tracetui.ui.trace.trace_view.describe", counting)
     async with shown(many()) as (app, pilot):

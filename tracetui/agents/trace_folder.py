@@ -159,7 +159,7 @@ class TraceFolder:
 
     def _keep(self, key: tuple[str, ...], files: list[Path], read: Callable[[Callable[[], bool]], Kept]) -> Kept:
         """The kept result of reading some files; they are read where it is not there or one has changed since."""
-        signature = tuple(_signature(path) for path in files)
+        signature = tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in map(Path.stat, files))
         held = self._kept.pop(key, None)
         if held is None or held[0] != signature:
             # Before reading, so that never more than this is in memory.
@@ -170,11 +170,6 @@ class TraceFolder:
         self._kept[key] = held
         kept: Kept = held[1]
         return kept
-
-
-def _signature(path: Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _within_limits(name: str, files: list[Path], read: Callable[[Callable[[], bool]], Kept]) -> Kept:

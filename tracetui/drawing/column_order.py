@@ -53,7 +53,7 @@ def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
 
 
 def importance(pane: str, by: str | None = None) -> Callable[[Column], Rank]:
-    """A function for the rank of a column of a pane, the lowest for what is read first.
+    """A sort key for the columns of a pane; the lowest comes first.
 
     What says what a row is comes before all others, then by how far a column is a detail, and by its place in the list;
     in panes that keep their order, whose columns are details elsewhere, by its place first. What is 0 in every step

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.placement import step_labels
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import short_percent
-from tracetui.model.table import Column, ColumnSpec, Table
+from tracetui.model.table import Column, Table
 from tracetui.model.trace import Float64, Trace
 from tracetui.panes import PANES
 from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times, scale_of_bars
@@ -106,12 +107,15 @@ class RowGraphics:
 def drawn_columns(
     table: Table, graphics: RowGraphics, shown: list[str], sort: str | None, cells: int
 ) -> list[DrawnColumn]:
-    """The columns to draw in a list of so many cells, which shows the columns of some names and is sorted by one."""
+    """The columns to draw in a list `cells` wide that shows the columns `shown` and is sorted by `sort`."""
     if cells < MIN_CELLS_OF_BARS or len(table) == 0:
         return []
     drawn = _bars(table, graphics, shown, sort, cells)
     if set(table.column_names) >= serving_bars.NEEDED:
-        drawn.insert(0, _served_column(table, min(max(cells // 3, MIN_STEP_BAR), MAX_STEP_BAR)))
+        width = min(max(cells // 3, MIN_STEP_BAR), MAX_STEP_BAR)
+        after = "batch" if "batch" in table else "steps"
+        pieces = partial(serving_bars.pieces, table)
+        drawn.insert(0, DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2))
     if "gpu_idle_us" in table and "period_us" in shown:
         drawn += step_columns(table, graphics.odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
@@ -121,8 +125,9 @@ def drawn_columns(
 
 def _bars(table: Table, graphics: RowGraphics, shown: list[str], sort: str | None, cells: int) -> list[DrawnColumn]:
     names = [name for name in graphics.bars if name in shown and not table[name].nulls().all()]
-    if names and sort in shown and sort not in names and _is_time(table[str(sort)].spec):
-        names = [str(sort), *names[1:]]
+    if names and sort in shown and sort not in names:
+        spec = table[str(sort)].spec
+        names = [spec.name, *names[1:]] if spec.unit == "us" and not spec.is_moment else names
     width = min(max(cells // CELLS_PER_BAR_CELL, BARS[0]), BARS[1])
     drawn = []
     for name in names[: 1 + (cells >= MIN_CELLS_OF_TWO)]:
@@ -131,10 +136,6 @@ def _bars(table: Table, graphics: RowGraphics, shown: list[str], sort: str | Non
         is_of_cpu = "cpu" in name
         drawn.append(_bar_column(table[name], graphics, width, Hue.CPU if is_of_cpu else None))
     return drawn
-
-
-def _is_time(spec: ColumnSpec) -> bool:
-    return spec.unit == "us" and not spec.is_moment
 
 
 def _share_column(column: Column) -> DrawnColumn:
@@ -185,35 +186,21 @@ MIN_STEP_BAR, MAX_STEP_BAR = 12, 60
 
 
 def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[DrawnColumn]:
-    """The bar of each step, all on one scale, and what is odd about it."""
+    """The bar of each step, all on one scale, and how it differs from the others."""
     words = [odd_words(each) for each in odd]
+
+    def parts(row: int, width: int, plain: bool) -> list[Piece]:
+        return part_pieces(step_part_cells(table, row, width), plain)
 
     def pieces(row: int, width: int, plain: bool) -> list[Piece]:
         each = odd[row]
         return [(words[row][:width], Hue.MINOR if each is not None and each.parts else Hue.QUIET)]
 
-    drawn = [_parts_column(table, min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR))]
+    width, title = min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR), ", ".join(part_times(table))
+    drawn = [DrawnColumn(title if len(title) <= width else "spent on", width, parts, "period_us", beside=2)]
     if any(words):
         drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us", beside=2))
     return drawn
-
-
-def _served_column(table: Table, width: int) -> DrawnColumn:
-    """The time of the steps of each row by purpose."""
-
-    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
-        return serving_bars.pieces(table, row, width, plain)
-
-    after = "batch" if "batch" in table else "steps"
-    return DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2)
-
-
-def _parts_column(table: Table, width: int) -> DrawnColumn:
-    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
-        return part_pieces(step_part_cells(table, row, width), plain)
-
-    title = ", ".join(part_times(table))
-    return DrawnColumn(title if len(title) <= width else "spent on", width, pieces, "period_us", beside=2)
 
 
 def step_part_cells(table: Table, row: int, width: int) -> list[tuple[Hue, int]]:
@@ -235,18 +222,12 @@ def odd_words(odd: OddStep | None) -> str:
     """A step that is odd in words: `▲ +6 % idle +19.7 ms`; the change of its length alone where it is not."""
     if odd is None:
         return ""
-    change = f"{_signed(round(100 * odd.change))} %"
+    percent = round(100 * odd.change)
+    change = f"{'+' if percent > 0 else '−' if percent < 0 else ''}{abs(percent)} %"
     if not odd.parts:
         return f"  {change}"
-    return f"▲ {change} {', '.join(f'{name} {_signed_time(difference)}' for name, difference in odd.parts)}"
-
-
-def _signed(value: int) -> str:
-    return f"+{value}" if value > 0 else f"−{-value}" if value < 0 else "0"
-
-
-def _signed_time(micros: float) -> str:
-    return f"{'+' if micros >= 0 else '−'}{three_digits(1000 * abs(micros))}"
+    parts = [f"{name} {'+' if us >= 0 else '−'}{three_digits(1000 * abs(us))}" for name, us in odd.parts]
+    return f"▲ {change} {', '.join(parts)}"
 
 
 # What a list needs, from the trace.

@@ -144,7 +144,7 @@ class Icicle:
 
     @cached_property
     def total(self) -> Int64:
-        """Time of each row in ns; what is below 0 measures nothing and takes no room."""
+        """Time of each row in ns; negative times count as 0."""
         return np.maximum(np.rint(time_columns(self.table)[0].values.astype(np.float64) * 1000), 0).astype(np.int64)
 
     @cached_property
@@ -201,13 +201,13 @@ class Icicle:
         return " · ".join(parts)
 
     def matches(self, text: str) -> Int64:
-        """The rows whose name holds a text, and have time."""
+        """The rows with time whose name contains a text."""
         wanted = text.casefold()
         found = self.table["tree"].matching(lambda name: wanted in name.casefold())
         return np.flatnonzero(found & (self.total > 0)) if text else np.empty(0, np.int64)
 
     def share(self, rows: Int64) -> float:
-        """The share of the time of some rows in that of the first; what is below another one counts once."""
+        """The share of the first row's time that some rows take; rows below another one are not counted twice."""
         chosen = np.zeros(len(self.depth), bool)
         chosen[rows] = True
         covered = np.zeros(len(self.depth), bool)
@@ -225,7 +225,7 @@ class Icicle:
         return rows
 
     def cells(self, top: int, width: int, lines: int) -> list[FlameCell]:
-        """The rows that have a cell or more on so many lines, line by line; `top` has the whole width."""
+        """The rows at least a cell wide on `lines` lines, line by line; `top` has the whole width."""
         level = [FlameCell(top, 0, 0, width)] if width > 0 else []
         found: list[FlameCell] = []
         for line in range(1, lines + 1):
@@ -323,7 +323,9 @@ class Icicle:
             frame.write(line, cell.left + (cell.width - len(padded)) // 2, codes(padded), word_ink, attributes)
         if cell.left > 0:
             edge = codes(_PLAIN_EDGE if look.plain else _EDGE)
-            frame.write(line, cell.left, edge, GROUND if colours.mono else _edge_ink(look, colours), attributes)
+            # The colour of the ground parts neighbours.
+            grounds = (231, 233) if colours.colours == 256 else (15, 0)
+            frame.write(line, cell.left, edge, GROUND if colours.mono else grounds[look.dark], attributes)
 
     def _label(self, row: int, width: int) -> str:
         name = self.name(row)
@@ -374,10 +376,3 @@ def _filling(hue: Hue | None, shade: int, look: Look, colours: Palette) -> tuple
         return mark, ground, hue.colour(colours.colours, look.dark)
     ground = _GREYS[colours.colours][not look.dark][shade] if hue is None else hue.colour(colours.colours, look.dark)
     return " ", ground, int(colours.ink[ground])
-
-
-def _edge_ink(look: Look, colours: Palette) -> int:
-    """The colour of the edge between neighbours: that of the ground."""
-    if colours.colours == 256:
-        return 233 if look.dark else 231
-    return 0 if look.dark else 15

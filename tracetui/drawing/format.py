@@ -120,7 +120,7 @@ _FRAME = re.compile(r"\S+\.\w+\(\d+\): \S")
 
 
 def cut_name(text: str, cells: int) -> str:
-    """A name in at most so many cells; `…` stands where something is missing.
+    """A name cut to `cells`; `…` stands where something is missing.
 
     What gives way first is the same in many names: the prefix of backward operators, the outer names of a chain, the
     folders of a path. Of a Python frame the beginning goes, of other names the end, but for the number of a module.
@@ -193,10 +193,11 @@ MIN_CELLS = 8
 
 
 def wrapped(text: str, cells: int) -> list[str]:
-    """The lines of a text, each at most so many cells wide; at least one."""
+    """A text as lines of at most `cells`; at least one line."""
     cells = max(cells, MIN_CELLS)
     lines, line, used = [], "", 0
-    for word in _words(text):
+    for held in _AMOUNT.sub(_HELD, " ".join(text.split())).split(" "):
+        word = held.replace(_HELD, " ")
         width = cell_len(word)
         if line and used + 1 + width <= cells:
             line, used = f"{line} {word}", used + 1 + width
@@ -207,12 +208,6 @@ def wrapped(text: str, cells: int) -> list[str]:
         lines += whole
         used = cell_len(line)
     return [*lines, line] if line or not lines else lines
-
-
-def _words(text: str) -> list[str]:
-    """The words of a text, a number and its unit as one."""
-    held = _AMOUNT.sub(_HELD, " ".join(text.split()))
-    return [word.replace(_HELD, " ") for word in held.split(" ") if word]
 
 
 # Findings as cards: title, evidence and advice in full, the weight before and the saving behind them. Pure.
@@ -245,7 +240,11 @@ def is_list_of_findings(table: Table) -> bool:
 
 def finding_cards(table: Table, rows: Sequence[int], width: int) -> list[Card]:
     """The cards of some rows of the findings, each line at most `width` cells wide."""
-    savings = [_saving(table, row) for row in rows]
+    savings = []
+    for row in rows:
+        cost, step = table["cost_us"], table["step"].cell(row) if "step" in table else None
+        words = [cell(cost, cost.cell(row))] if cost.cell(row) is not None else []
+        savings.append(" · ".join([*words, *([f"step {step}"] if step is not None else [])]))
     room = max((cell_len(text) for text in savings), default=0)
     return [_card(table, row, saving, room, width) for row, saving in zip(rows, savings, strict=True)]
 
@@ -264,13 +263,6 @@ def _card(table: Table, row: int, saving: str, room: int, width: int) -> Card:
         pieces = wrapped(advice, text_cells - len(ADVICE_SIGN))
         lines += [CardLine(" " * INDENT + indents[i > 0] + piece, ADVICE) for i, piece in enumerate(pieces)]
     return tuple(lines)
-
-
-def _saving(table: Table, row: int) -> str:
-    """The most that fixing it could save, and the step of the example, as far as they are known."""
-    cost, step = table["cost_us"], table["step"].cell(row) if "step" in table else None
-    words = [cell(cost, cost.cell(row))] if cost.cell(row) is not None else []
-    return " · ".join([*words, *([f"step {step}"] if step is not None else [])])
 
 
 def _card_words(table: Table, name: str, row: int) -> str:

@@ -61,7 +61,7 @@ class Hue(Enum):
     QUIET = Ink(103, 242, 8, "░", "-")
 
     def colour(self, colours: int, dark: bool = True) -> int:
-        """Index of the colour in a terminal with so many (256 or 16)."""
+        """Index of the colour in a terminal with 256 or 16."""
         return self.value.basic if colours < 256 else self.value.dark if dark else self.value.light
 
 

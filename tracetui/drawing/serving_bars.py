@@ -54,7 +54,7 @@ def parts(table: Table, row: int) -> list[tuple[_Kind, float]]:
 
 
 def pieces(table: Table, row: int, width: int, plain: bool) -> list[tuple[str, Hue | None]]:
-    """The bar of a row in so many cells, for a list."""
+    """The bar of a row in `width` cells, for a list."""
     bars = parts(table, row)
     cells = whole_cells([share for _, share in bars], width)
     drawn: list[tuple[str, Hue | None]] = []
@@ -74,17 +74,15 @@ def share_lines(table: Table, width: int, height: int) -> list[str]:
     lines = []
     for label, (_, bars) in zip(labels, rows, strict=True):
         cells = whole_cells([share for _, share in bars], width - room - 1)
-        bar = "".join(_stretch(kind, share, count) for (kind, share), count in zip(bars, cells, strict=True))
+        bar = ""
+        for (kind, share), count in zip(bars, cells, strict=True):
+            # The name and the share where they fit between two letters.
+            texts = (f" {kind.name} {rounded_percent(share)} ", f" {rounded_percent(share)} ", "")
+            bar += next(text for text in texts if len(text) <= max(count - 2, 0)).center(count, kind.letter)
         lines.append(f"{label[:room]:<{room}} {bar}")
     drawn = {kind for _, bars in rows for kind, share in bars if share >= MIN_SHARE}
     legend = "  ".join(f"{kind.letter} {kind.name}" for kind in (*_KINDS, _REST, _IDLE) if kind in drawn)
     return [*lines, legend] if lines else []
-
-
-def _stretch(kind: _Kind, share: float, cells: int) -> str:
-    """So many letters of a part, with its name and share within where they fit."""
-    texts = (f" {kind.name} {rounded_percent(share)} ", f" {rounded_percent(share)} ", "")
-    return next(text for text in texts if len(text) <= max(cells - 2, 0)).center(cells, kind.letter)
 
 
 def _label(table: Table, row: int) -> str:

@@ -90,38 +90,28 @@ def stacked(
     labelled: bool = True,
     time_words: Callable[[float], str] = three_digits,
 ) -> Line:
-    """The parts side by side in so many cells, each with its name, time and share of a whole where that fits.
+    """The parts side by side in `cells`, each with its name, time and share of a whole where that fits.
 
     `textured` is for terminals that tell no hues apart; `labelled` writes names into the parts, `time_words` ns.
     """
-    widths = whole_cells([part.ns for part in parts], cells)
-    return tuple(
-        _stretch(
-            part,
-            width,
-            label_in(width, part.name, part.brief, part.ns, whole, time_words) if labelled else "",
-            textured,
-        )
-        for part, width in zip(parts, widths, strict=True)
-        if width
-    )
-
-
-def _stretch(part: BarPart, width: int, label: str, textured: bool) -> Piece:
-    fill = part.cell if textured else HATCH if part.hue is Hue.IDLE else " "
-    words = f" {label} " if label else ""
-    text = words.center(width, "\0").replace("\0", fill)
-    return Piece(text, Look.INK if textured else Look.FILL, part.hue)
+    line = []
+    for part, width in zip(parts, whole_cells([part.ns for part in parts], cells), strict=True):
+        if width:
+            label = label_in(width, part.name, part.brief, part.ns, whole, time_words) if labelled else ""
+            fill = part.cell if textured else HATCH if part.hue is Hue.IDLE else " "
+            text = (f" {label} " if label else "").center(width, "\0").replace("\0", fill)
+            line.append(Piece(text, Look.INK if textured else Look.FILL, part.hue))
+    return tuple(line)
 
 
 def single(share: float, cells: int, hue: Hue, textured: bool = False) -> Piece:
-    """A bar of one part, as long as a share of so many cells; one cell at least for more than nothing."""
+    """A bar of one part that fills a share of `cells`; at least one cell unless the share is 0."""
     length = max(round(share * cells), int(share > 0))
     return Piece((hue.value.texture if textured else "█") * length, Look.INK, hue)
 
 
 def style_of(piece: Piece, colours: int, dark: bool) -> Style:
-    """The look of a piece on a terminal with so many colours (256, 16, or 0 for none), on a dark or light ground."""
+    """The look of a piece on a terminal with 256, 16 or no colours (0), on a dark or light ground."""
     if piece.look in (Look.STRONG, Look.DIM):
         return Style(bold=piece.look is Look.STRONG or None, dim=piece.look is Look.DIM or None)
     if piece.hue is None or not colours:

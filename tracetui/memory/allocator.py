@@ -102,11 +102,6 @@ class Allocator:
         return (self.bytes > 0) & ~self.failed
 
     @property
-    def frees(self) -> Bool:
-        """Mask of frees."""
-        return (self.bytes < 0) & ~self.failed
-
-    @property
     def level(self) -> Int64:
         """Bytes in use after each event: the total where all events of the device have it, else since the start."""
         given = np.ones(len(self.devices) + 1, bool)

@@ -13,14 +13,14 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from tracetui.files import absolute_path, is_url, user_cache_folder
-from tracetui.reading.remote_files import each_result, remote_version
+from tracetui.reading.remote_files import remote_version
 
 SIZE_VARIABLE = "TRACETUI_CACHE_SIZE"
 """The variable of the environment with the maximum size of the cache, such as `20GB`; 0 for none at all."""
@@ -355,11 +355,6 @@ def identity_of(path: str) -> TraceIdentity | None:
         return None
     finally:
         os.close(file)
-
-
-def identities_of(paths: Sequence[str]) -> Iterator[TraceIdentity | None]:
-    """The identity of each file; URLs are asked for at the same time."""
-    return each_result(identity_of, paths)
 
 
 def is_read_by(module: str) -> bool:

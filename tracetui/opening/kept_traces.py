@@ -178,19 +178,13 @@ def read_file(
     return load(path, progress, cancelled)
 
 
-def can_be_kept(trace: Trace) -> bool:
-    """True where `keep_trace` has something to write."""
-    reading = _readings.get(trace.store)
-    return reading is not None and (not reading.is_kept or not reading.kept.issuperset(kept_results(trace)))
-
-
 def keep_trace(trace: Trace, stopped: Callable[[], bool] = lambda: False) -> bool:
     """Write a trace that was read to the cache, with the results that are known by now; whether that was done.
 
     `stopped` is asked after every megabyte whether to give up.
     """
     reading = _readings.get(trace.store)
-    if reading is None or not can_be_kept(trace):
+    if reading is None or (reading.is_kept and reading.kept.issuperset(kept_results(trace))):
         return False
     try:
         results = kept_results(trace)

@@ -166,8 +166,13 @@ def rank_runs_of(
     open_ = [each.path for each in headers if each.rank is None and each.is_whole is None]
     known = read(open_) if read is not None and open_ else {}
     unread += [LeftOut(path, _unreadable(each)) for path, each in known.items() if isinstance(each, TraceError)]
-    decided = [_decided(each, known) for each in headers]
-    runs = rank_runs([each for each in decided if each is not None], Copies(_same_content, is_whole_file), pattern)
+    decided = []
+    for each in headers:
+        outcome = known.get(each.path)
+        if not isinstance(outcome, TraceError):
+            # As the whole file says it, where that was read.
+            decided.append(each if outcome is None else replace(outcome.header, path=each.path))
+    runs = rank_runs(decided, Copies(_same_content, is_whole_file), pattern)
     return replace(runs, left_out=(*runs.left_out, *unread))
 
 
@@ -218,14 +223,6 @@ def says_ranks(run: RankRun) -> bool:
         file.header.rank is not None or file.name.rank is not None or file.name.pipeline_rank is not None
         for file in run.files
     )
-
-
-def _decided(header: RankHeader, known: Mapping[str, Outcome]) -> RankHeader | None:
-    """The header as the whole file says it, where that was read; None where it cannot be read."""
-    outcome = known.get(header.path)
-    if isinstance(outcome, TraceError):
-        return None
-    return header if outcome is None else replace(outcome.header, path=header.path)
 
 
 def _unreadable(error: TraceError) -> str:

@@ -30,13 +30,12 @@ from tracetui.opening.cache_folder import (
     CacheKind,
     TraceIdentity,
     cache_folder,
-    identities_of,
     identity_of,
     max_cache_bytes,
     reading_version,
 )
 from tracetui.ranks.rank_summary import SUMMARY_VERSION, RankSummary
-from tracetui.reading.remote_files import known_bytes, remote_version
+from tracetui.reading.remote_files import each_result, known_bytes, remote_version
 
 # Summaries in the user's cache, of ranks or of another kind, each under the digest of its file's content, with an index
 # of paths.
@@ -103,7 +102,8 @@ def known_summaries(paths: Sequence[str], kind: SummaryKind[R]) -> dict[str, R]:
     with cache_folder(kind=kind.cache) as folder:
         index = _index(folder, kind)
         asked = [path for path in paths if absolute_path(path) in index]
-        for path, identity in zip(asked, identities_of(asked), strict=True):
+        # URLs are asked for at the same time.
+        for path, identity in zip(asked, each_result(identity_of, asked), strict=True):
             entry = None if identity is None else index.get(identity.path)
             if identity is None or entry is None or entry[:-1] != list(identity[1:]):
                 continue
@@ -111,13 +111,6 @@ def known_summaries(paths: Sequence[str], kind: SummaryKind[R]) -> dict[str, R]:
             if summary is not None:
                 known[path] = summary[1]
     return known
-
-
-def stored_summary(digest: str, kind: SummaryKind[Any]) -> bytes | None:
-    """The summary that the cache has of a content, or None."""
-    with cache_folder(kind=kind.cache) as folder:
-        summary = _summary(folder, digest, kind)
-    return None if summary is None else summary[0]
 
 
 def keep_summaries(read: Sequence[KeptSummary], kind: SummaryKind[Any]) -> bool:
@@ -192,12 +185,10 @@ def _content(folder: CacheFolder, name: str, limit: int | None = None) -> bytes 
     return None
 
 
-def _version(kind: SummaryKind[Any]) -> bytes:
-    return hashlib.blake2b(f"{kind.version} {reading_version()}".encode(), digest_size=16).digest()
-
-
 def _packed(data: bytes, kind: SummaryKind[Any]) -> bytes:
-    return _HEAD.pack(_MAGIC, _version(kind), hashlib.blake2b(data, digest_size=16).digest()) + data
+    """Data behind the digests of the release and of themselves."""
+    version = hashlib.blake2b(f"{kind.version} {reading_version()}".encode(), digest_size=16).digest()
+    return _HEAD.pack(_MAGIC, version, hashlib.blake2b(data, digest_size=16).digest()) + data
 
 
 def _unpacked(packed: bytes, kind: SummaryKind[Any]) -> bytes:
@@ -206,7 +197,7 @@ def _unpacked(packed: bytes, kind: SummaryKind[Any]) -> bytes:
     Raises: ValueError for others, damaged ones and those of another release.
     """
     data = packed[_HEAD.size :]
-    if packed[: _HEAD.size] != _HEAD.pack(_MAGIC, _version(kind), hashlib.blake2b(data, digest_size=16).digest()):
+    if packed != _packed(data, kind):
         raise ValueError("it is not what was written, or of another release")
     return data
 
@@ -258,7 +249,7 @@ def local_pool(workers: int) -> Iterator[Executor]:
         resource_tracker.ensure_running()
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
-    pool = _WorkerPool(workers, context, _begin_worker, (reader,))
+    pool = _WorkerPool(workers, context, _end_with_parent, (reader,))
     try:
         yield pool
     except BaseException:
@@ -270,14 +261,15 @@ def local_pool(workers: int) -> Iterator[Executor]:
         reader.close()
 
 
-def _begin_worker(reader: Connection) -> None:
-    threading.Thread(target=_end_with_parent, args=(reader,), daemon=True).start()
-
-
 def _end_with_parent(reader: Connection) -> None:
-    with suppress(EOFError, OSError):
-        reader.recv_bytes()
-    os._exit(1)
+    """Have a thread of this process end it once nobody can write to the pipe any more."""
+
+    def wait() -> None:
+        with suppress(EOFError, OSError):
+            reader.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def worker_count(paths: Sequence[str], jobs: int | None = None) -> int:
@@ -408,7 +400,9 @@ class ReadFile:
             digest = content_digest(path)
         except OSError:
             return FileReading(self.summary_of(path))
-        data = stored_summary(digest, self.kind) or self.summary_of(path)
+        with cache_folder(kind=self.kind.cache) as folder:
+            stored = _summary(folder, digest, self.kind)
+        data = self.summary_of(path) if stored is None else stored[0]
         # A file that was written to in the meantime may be neither what it was nor what it is.
         return FileReading(data, identity if identity_of(path) == identity else None, digest)
 

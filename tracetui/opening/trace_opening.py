@@ -90,7 +90,7 @@ def open_trace(
     trace = with_captures(trace, options.captures, cancelled)
     if options.snapshot != NO_FILE and (candidates := [options.snapshot] if options.snapshot else _pickles(trace)):
         # Few traces have one.
-        from tracetui.opening.snapshot_files import with_snapshot
+        from tracetui.opening.files_beside import with_snapshot
 
         trace = with_snapshot(trace, candidates, options.snapshot is not None, progress, cancelled)
     beside = _log_names(path) if NO_FILE not in (options.compile_log, options.requests) else []
@@ -100,7 +100,7 @@ def open_trace(
 
         trace = with_compile_log(trace, options.compile_log, cancelled)
     if options.requests != NO_FILE and (options.requests or beside):
-        from tracetui.opening.request_files import with_requests
+        from tracetui.opening.files_beside import with_requests
 
         trace = with_requests(trace, options.requests, cancelled)
     if options.uses_cache:

@@ -335,8 +335,9 @@ def _todo(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
     """The findings of the scope with what to do first."""
     if isinstance(part, TimeRange):
         return
-    for each in _told(finding_list(trace, part)):
-        yield _finding(trace, each, part, base, "")
+    for each in finding_list(trace, part):
+        if each.severity > Severity.NOTE or each.cost is not None:
+            yield _finding(trace, each, part, base, "")
 
 
 def _lossy_step(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
@@ -383,13 +384,9 @@ def _elsewhere(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entr
     if part is None or isinstance(part, TimeRange):
         return
     known = {each.id for each in finding_list(trace, part)}
-    for each in _told(finding_list(trace, None)):
+    for each in finding_list(trace, None):
         if each.id not in known and each.severity > Severity.NOTE and each.cost is not None:
             yield _finding(trace, each, None, base, "of all steps")
-
-
-def _told(listed: list[Finding]) -> list[Finding]:
-    return [each for each in listed if each.severity > Severity.NOTE or each.cost is not None]
 
 
 def _finding(trace: Trace, finding: Finding, part: int | None, base: Overview, whose: str) -> Entry:

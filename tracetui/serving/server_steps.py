@@ -167,7 +167,7 @@ def _activities(trace: Trace, rows: Int64) -> list[tuple[Activity, Bool]]:
 
 
 def _search_action(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
-    """Search the part of a name that says what is done: the function of a frame, an annotation behind its scope."""
+    """Search the part of a name that names the action: the function of a frame, an annotation without its scope."""
     built_in = _BUILT_IN.match(name)
     return pattern.search(built_in[1] if built_in else function_of(name).removeprefix(_SCOPE))
 
@@ -270,8 +270,9 @@ class Batch:
 
 
 def batches(kinds: StepKinds, kind: str, rows: Int64, kernels: Float64) -> list[Batch]:
-    """The batches of some steps of one kind by size; behind them those of unknown size, by how many kernels they ran.
+    """The batches of some steps of one kind by size; behind them those of unknown size.
 
+    Of unknown sizes steps that ran as many kernels are a batch, or all steps where there are too many such numbers.
     `kernels` has one entry per step of the trace, NaN where no GPU was recorded.
     """
     unit, sizes = sizes_of(kinds, kind, rows)
@@ -283,16 +284,12 @@ def batches(kinds: StepKinds, kind: str, rows: Int64, kernels: Float64) -> list[
         label = f"{low:,}" if low == high else f"{low:,}–{high:,}"
         found.append(Batch(kind, label, unit, float(np.median(sizes[np.isin(rows, mine)])), mine))
     if not known.all():
-        found += [Batch(kind, None, None, float("nan"), mine) for mine in _alike(rows[~known], kernels)]
+        unknown = [rows[~known]]
+        counts = np.unique(kernels[unknown[0]])
+        if len(counts) <= MAX_EXACT_SIZES and not np.isnan(counts).any():
+            unknown = [unknown[0][kernels[unknown[0]] == each] for each in counts.tolist()]
+        found += [Batch(kind, None, None, float("nan"), mine) for mine in unknown]
     return found
-
-
-def _alike(rows: Int64, kernels: Float64) -> list[Int64]:
-    """Steps that ran as many kernels, the fewest first; all together where there are too many different numbers."""
-    numbers = np.unique(kernels[rows])
-    if np.isnan(numbers).any() or len(numbers) > MAX_EXACT_SIZES:
-        return [rows]
-    return [rows[kernels[rows] == number] for number in numbers.tolist()]
 
 
 def sizes_of(kinds: StepKinds, kind: str, rows: Int64) -> tuple[str, Int64]:

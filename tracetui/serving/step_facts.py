@@ -76,7 +76,7 @@ def known(values: Int64) -> Float64:
 
 
 def median_of(values: Float64 | Int64, percent: float = 50) -> float:
-    """The median, or another percentile, of what is known; of two values the median is the lower, which a step had."""
+    """The median or another percentile of the known values; the median of two is the lower one, which a step had."""
     known = values[~np.isnan(values)]
     if len(known) == 2 and percent == 50:
         return float(known.min())

@@ -83,7 +83,8 @@ class Database:
         """The names of all views, as they are written in a query."""
         if self._is_flat:
             return tuple(VIEWS)
-        return tuple(f"{_quoted_if_needed(schema)}.{name}" for schema in self._traces for name in VIEWS)
+        schemas = [each if re.fullmatch(r"[a-z_][a-z0-9_]*", each) else _quoted(each) for each in self._traces]
+        return tuple(f"{schema}.{name}" for schema in schemas for name in VIEWS)
 
     def completions(self, word: str) -> list[str]:
         """The views, columns of the views made so far, and words of SQL that begin with a word."""
@@ -321,7 +322,3 @@ def _connect(memory_mb: int, threads: int) -> Any:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _quoted_if_needed(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else _quoted(name)

@@ -199,14 +199,14 @@ class TraceApp(CrashSafeApp):
 
     @on(TraceAppeared)
     def _open_appeared(self, message: TraceAppeared) -> None:
-        """Open a trace of the folder that is followed; what is being typed or read goes first."""
+        """Open a new trace of the followed folder; it waits while the user types or a file is read."""
         if isinstance(self.screen, TracePicker):
             self.screen.dismiss(message.path)
         elif not self._waits(message):
             self.open(message.path)
 
     def open(self, chosen: TraceChoice) -> None:
-        """Show a trace, compare two or list more, reading what is not read yet; for None leave when nothing is open.
+        """Show a trace, compare two or list more, reading those not read yet; None leaves the app when nothing is open.
 
         More than two that were marked are compared with the first.
         """
@@ -379,7 +379,7 @@ class TraceApp(CrashSafeApp):
         return True
 
     def _catch_up(self, _: Screen[Any]) -> None:
-        """Deal with what waited."""
+        """Handle what was queued."""
         if not isinstance(self.screen, Overlay):
             postponed, self._postponed = self._postponed, []
             for message in postponed:

@@ -17,7 +17,7 @@ from weakref import ref
 from textual.app import App
 from textual.message import Message
 from textual.screen import Screen
-from textual.worker import Worker, get_current_worker
+from textual.worker import get_current_worker
 
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, TracetuiError, UsageError
@@ -84,11 +84,6 @@ POLL_SECONDS = 0.1
 """Seconds between two looks at whether they are."""
 
 
-def _builds(worker: Worker[Any]) -> bool:
-    """True for a worker that builds panes."""
-    return worker.group == "panes" and worker.is_running
-
-
 class RecentTraces:
     """The traces that were read last, by path, the last used last."""
 
@@ -104,7 +99,7 @@ class RecentTraces:
         return len(self._traces)
 
     def put(self, read: Loaded) -> None:
-        """Keep a trace that was read, and let go of those that were not used for long."""
+        """Keep a trace that was read, and drop the least recently used ones."""
         self._drop(read.path)
         self._traces[read.path] = read, modified(read.path)
         for delay in KEEPING_DELAYS:
@@ -142,7 +137,9 @@ class RecentTraces:
 
         def keep() -> None:
             worker, until = get_current_worker(), monotonic() + MAX_BUILDING_SECONDS
-            while not worker.is_cancelled and monotonic() < until and any(map(_builds, self._app.workers)):
+            while not worker.is_cancelled and monotonic() < until:
+                if not any(each.group == "panes" and each.is_running for each in self._app.workers):
+                    break
                 sleep(POLL_SECONDS)
             trace = known()
             if trace is not None:

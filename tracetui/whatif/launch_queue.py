@@ -279,6 +279,8 @@ def _followed(trace: Trace, calls: _Calls) -> Int64:
     """
     own = _previous(calls.lane)
     home, process = autograd(trace).home, lane_numbers(trace).process
+    # Some thread runs the backward pass of another one.
+    has_engine = bool((home != np.arange(len(home))).any())
     follows = own.copy()
     by_end = np.lexsort((np.arange(len(calls.end)), calls.end))
     for number in distinct(process[calls.lane]).tolist():
@@ -289,14 +291,9 @@ def _followed(trace: Trace, calls: _Calls) -> Int64:
         later = (other >= 0) & (other < mine)
         later &= (own[mine] < 0) | (calls.end[other] > calls.end[own[mine]])
         related = home[calls.lane[other]] == home[calls.lane[mine]]
-        later &= related | (own[mine] < 0) | (not _has_engine(home))
+        later &= related | (own[mine] < 0) | (not has_engine)
         follows[mine[later]] = other[later]
     return follows
-
-
-def _has_engine(home: Int64) -> bool:
-    """True where some thread runs the backward pass of another one."""
-    return bool((home != np.arange(len(home))).any())
 
 
 def _usual_latency(calls: _Calls, activities: _Activities) -> Float64:

@@ -68,15 +68,19 @@ def anchored(queue: LaunchQueue) -> Times:
     queue_return = queue.call_end - recorded_end
     is_blocked = queue.call_base < queue.call_end - queue.call_start
     queue_return = np.where(is_blocked, queue_return, np.minimum(queue_return, 0.0))
+    # The first call of all starts at its recorded time.
+    since = np.where(queue.follows >= 0, queue.call_end[queue.follows], 0)
+    # What waited for work that was not recorded starts when it did.
+    late = queue.is_lost | (queue.start - queue.call_start[queue.launch] > BEFORE_RECORDING_NS)
     return Times(
-        cpu=_cpu_times(queue),
+        cpu=(queue.call_start - since).astype(np.float64),
         call=queue.call_base,
         return_time=queue.return_time,
         queue_return=np.where(queue.queued >= 0, queue_return, np.nan),
         latency=latency,
         gap=np.where(np.isfinite(gap), gap, 0.0),
         gpu=(queue.end - queue.start).astype(np.float64),
-        earliest=_earliest(queue),
+        earliest=np.where((queue.before < 0) & late, queue.start.astype(np.float64), NEVER),
     )
 
 
@@ -95,18 +99,6 @@ def free(queue: LaunchQueue) -> Times:
         latency=np.where(queue.is_lost, NEVER, queue.usual_latency[queue.kind]),
         gap=queue.usual_gap[queue.kind],
     )
-
-
-def _cpu_times(queue: LaunchQueue) -> Float64:
-    """Time since the call that each one follows; the first of all starts at its recorded time."""
-    since = np.where(queue.follows >= 0, queue.call_end[queue.follows], 0)
-    return (queue.call_start - since).astype(np.float64)
-
-
-def _earliest(queue: LaunchQueue) -> Float64:
-    """The recorded start of what waited for work that was not recorded."""
-    late = queue.is_lost | (queue.start - queue.call_start[queue.launch] > BEFORE_RECORDING_NS)
-    return np.where((queue.before < 0) & late, queue.start.astype(np.float64), NEVER)
 
 
 def recorded(queue: LaunchQueue) -> Replayed:

@@ -544,7 +544,8 @@ class Picture:
         if y < bottom:
             canvas.put(place.x, y, "idle", Pen(Hue.IDLE, bold=True))
             cell_ns = (strip.end - strip.start) / max(len(strip.idle), 1)
-            for first, last in _true_runs(strip.idle > 0.5):
+            edges = np.flatnonzero(np.diff(np.concatenate([[False], strip.idle > 0.5, [False]])))
+            for first, last in edges.reshape(-1, 2).tolist():
                 ns = float(strip.idle[first:last].sum()) * cell_ns
                 canvas.fill(x + first, y, last - first, Hue.IDLE, _fitting(last - first, "", ns))
 
@@ -584,12 +585,6 @@ class Picture:
             self.canvas.put(x, y, f" · {notes}", QUIET, max(self.canvas.width - x, 0))
         if self.of("trust"):
             self.canvas.item(self.of("trust")[0][0], 0, y, min(x, self.canvas.width))
-
-
-def _true_runs(mask: np.ndarray) -> list[tuple[int, int]]:
-    """First and one behind the last index of each stretch of a mask."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _fitting(cells: int, name: str, ns: float) -> str:

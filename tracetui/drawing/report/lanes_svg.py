@@ -16,7 +16,7 @@ from tracetui.drawing.report.page import LETTERS, slice_class, text
 from tracetui.drawing.timeline.grid import lane_label, tick_label, tick_step
 from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
 from tracetui.drawing.timeline.legend import NUMBER_WORDS
-from tracetui.drawing.timeline.palette import SHORTEST, palette
+from tracetui.drawing.timeline.palette import SHORTEST
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import idle_blocks
@@ -26,7 +26,7 @@ from tracetui.linking.trees import lane_numbers
 from tracetui.model.hardware_counters import Quantity, quantity_of
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, duration
-from tracetui.model.trace import Counter, LaneKind
+from tracetui.model.trace import LaneKind
 
 # Which tracks of a timeline stand on which line of a figure: those on which anything happens in a stretch of time.
 #
@@ -134,7 +134,7 @@ class Arrangement:
 
 
 def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
-    """Threads above, devices below, in the order of the screen, without what is idle all the time."""
+    """Threads above, devices below, in the order of the screen, without lanes that are idle all the time."""
     tracks = np.array(Layout(timeline_index).tracks, np.int64)
     moments = np.array([stretch.start_ns, max(stretch.end_ns, stretch.start_ns + 1)], np.int64)
     touching = timeline_index.index.touching(tracks, moments)
@@ -164,15 +164,13 @@ def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
         rows += _rows_of(timeline_index, lane, numbers, (tracks, first, last), band)
     # The curves of a figure: how busy GPUs and their memory were, then the last of the others.
     all_numbers = range(len(timeline_index.curves))
-    telling = [number for number in all_numbers if _tells_use(timeline_index.curves[number].counter)][:MOST_CURVES]
+    counters = [curve.counter for curve in timeline_index.curves]
+    use = (Quantity.SM_ACTIVE, Quantity.DRAM)
+    telling = [n for n in all_numbers if counters[n].gpu >= 0 and quantity_of(counters[n].name) in use][:MOST_CURVES]
     others = [number for number in all_numbers if number not in telling]
     return Arrangement(
         tuple(rows), tuple(sorted([*telling, *others[len(others) - (MOST_CURVES - len(telling)) :]])), hidden
     )
-
-
-def _tells_use(counter: Counter) -> bool:
-    return counter.gpu >= 0 and quantity_of(counter.name) in (Quantity.SM_ACTIVE, Quantity.DRAM)
 
 
 def _fitting(
@@ -228,7 +226,7 @@ TITLE = 120
 
 @frozen(eq=True)
 class LanesFigure:
-    """A figure, and what is to be said about it."""
+    """A figure, and the facts that its caption needs."""
 
     svg: str
     """Figure and legend as HTML."""
@@ -262,7 +260,9 @@ def lanes_figure(
         f"{''.join(drawing.names)}</svg>"
         f'<svg class="times" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-labelledby="{key}-title"><title id="{key}-title">{text(label)}</title>'
-        f"{_pattern(key)}{_axis(stretch, height, origin)}{body}{_beyond(stretch, height, until_ns)}</svg></div>"
+        f'<pattern id="{key}-idle" class="idle" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<path d="M-1 7L7 -1" stroke="currentColor" stroke-width="1.6"/></pattern>'
+        f"{_axis(stretch, height, origin)}{body}{_beyond(stretch, height, until_ns)}</svg></div>"
         f"{_legend(drawing, key)}"
     )
     return LanesFigure(svg, drawing.drawn, drawing.slices, arrangement.hidden)
@@ -281,7 +281,6 @@ class _Drawing:
         self.has_idle = False
         self._shapes: list[str] = []
         self._words: list[str] = []
-        self._colours = palette()
 
     def draw(self) -> str:
         """Everything below the axis."""
@@ -353,7 +352,7 @@ class _Drawing:
         self._words.append(f'<text class="i{style}" x="{left + 2.5:.2f}" y="{self.height + 10:g}">{text(words)}</text>')
 
     def _draw_idle(self, number: int) -> None:
-        """The stretches in which a device ran nothing, hatched by what held it up."""
+        """The stretches in which a device ran nothing, hatched by their cause."""
         band = self.timeline_index.idles[number]
         idle = idle_blocks(self.timeline_index.trace)
         mine = np.flatnonzero(
@@ -454,14 +453,6 @@ def _beyond(stretch: Stretch, height: int, until_ns: int | None) -> str:
     return (
         f'<g class="beyond"><rect x="{at:.2f}" y="0" width="{WIDTH - at:.2f}" height="{height}"/>'
         f'<path d="M{at:.2f} 0V{height}"/></g>'
-    )
-
-
-def _pattern(key: str) -> str:
-    """The hatching of idle time."""
-    return (
-        f'<pattern id="{key}-idle" class="idle" width="6" height="6" patternUnits="userSpaceOnUse">'
-        f'<path d="M-1 7L7 -1" stroke="currentColor" stroke-width="1.6"/></pattern>'
     )
 
 

@@ -164,14 +164,13 @@ def _cells(column: Column, first: bool) -> list[str]:
     if column.is_text:
         # A tooltip with the whole text, for cells that show less.
         whole = [column.cell(row) for row in range(len(column))]
+        is_name = column.spec.text in _NAMES
         full = [
             f' title="{text(str(full)[:1000])}"' if full is not None and full != shown else ""
             for full, shown in zip(whole, texts, strict=True)
         ]
-        return [
-            f"{opened}{tip}>{_name(written) if column.spec.text in _NAMES else text(written)}{closed}"
-            for written, tip in zip(texts, full, strict=True)
-        ]
+        cells = [f"<code>{text(each)}</code>" if is_name and each != "–" else text(each) for each in texts]
+        return [f"{opened}{tip}>{cell}{closed}" for cell, tip in zip(cells, full, strict=True)]
     # A doubtful number below 0 sorts as none.
     plain = column.doubtful is None
     values = (column.values if plain else np.where(column.unranked(), np.nan, column.values)).tolist()
@@ -179,10 +178,6 @@ def _cells(column: Column, first: bool) -> list[str]:
         f'{opened} class="n"{_exact(written, value)}>{text(written)}{closed}'
         for written, value in zip(texts, values, strict=True)
     ]
-
-
-def _name(written: str) -> str:
-    return f"<code>{text(written)}</code>" if written != "–" else "–"
 
 
 def _exact(written: str, value: float | int | bool) -> str:

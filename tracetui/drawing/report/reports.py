@@ -263,7 +263,7 @@ def _lanes(
 
 
 def shown_idle(trace: Trace, timeline_index: TimelineIndex, failures: Failures) -> tuple[str, ...]:
-    """Draw the idle time of a trace in its lanes; what is to be said where that fails, so that they lack it."""
+    """Draw the idle time of a trace in its lanes; the sentence of the failure where that fails."""
 
     def show() -> tuple[str, ...]:
         if timeline_index.has_gpu:

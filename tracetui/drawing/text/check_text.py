@@ -49,7 +49,12 @@ _LABELS = {"µs": "us", "μs": "us", "B": "bytes", "FLOP": "flop"}
 def outcome_text(outcome: CheckOutcome) -> str:
     """The actual and the wanted values, as one line."""
     compound = len(outcome.leaves) > 1 or outcome.is_compound
-    texts = [_leaf_words(leaf, compound) for leaf in outcome.leaves if leaf.actual or not outcome.why]
+    texts = []
+    for leaf in outcome.leaves:
+        if leaf.actual or not outcome.why:
+            actual, wanted = _actual_words(leaf), _pair(leaf)[1]
+            words = f"found {actual or ABSENT}, wanted {wanted}" if wanted else f"found {actual}"
+            texts.append(f"{leaf.text}: {words}" if compound else words)
     return clean("; ".join([*filter(None, texts), *([outcome.why] if outcome.why else [])]))
 
 
@@ -74,15 +79,9 @@ def closing(report: CheckReport) -> str:
 
 
 def amount(value: Amount, digits: int = DIGITS) -> str:
-    """A number with its unit and so many significant digits, whole numbers in full."""
+    """A number with its unit, to `digits` significant digits; whole numbers in full."""
     number, unit = adapted(value.value, _LABELS.get(value.unit.label, value.unit.label))
     return f"{significant(number, digits)} {unit}".rstrip()
-
-
-def _leaf_words(leaf: Leaf, among_others: bool) -> str:
-    actual, wanted = _actual_words(leaf), _pair(leaf)[1]
-    words = f"found {actual or ABSENT}, wanted {wanted}" if wanted else f"found {actual}"
-    return f"{leaf.text}: {words}" if among_others else words
 
 
 def _actual_words(leaf: Leaf) -> str:
@@ -117,7 +116,7 @@ def open_command(row: Offender) -> str:
 
 
 def _commands(outcome: CheckOutcome) -> dict[str, str]:
-    """The rows by which an assertion fails in words, or an example of its number, with the command that shows it."""
+    """The rows that make an assertion fail, or an example of its number, each with the command that shows it."""
     failing = [leaf for leaf in outcome.leaves if leaf.answer == NO] if outcome.status == Status.FAILS else []
     rows = [row for leaf in failing for row in leaf.blamed.first or filter(None, (leaf.example,))]
     return {shorten(clean(row.text), LONGEST): command for row in rows if (command := open_command(row))}
@@ -129,7 +128,9 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit(report: CheckReport) -> str:
     """The check as one test suite, with a line break at its end."""
-    tags = [_tag(each, report.strict) for each in report.outcomes]
+    undecided = "failure" if report.strict else "skipped"
+    tag_of = {Status.FAILS: "failure", Status.MISSING: "error", Status.ERROR: "error", Status.UNDECIDED: undecided}
+    tags = [tag_of.get(each.status, "") for each in report.outcomes]
     counts = {
         "tests": str(len(tags)),
         "failures": str(tags.count("failure")),
@@ -149,12 +150,6 @@ def junit(report: CheckReport) -> str:
     ElementTree.SubElement(suite, "system-out").text = "\n".join(map(_safe, system_out))
     ElementTree.indent(suites)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
-
-
-def _tag(outcome: CheckOutcome, strict: bool) -> str:
-    if outcome.status == Status.UNDECIDED:
-        return "failure" if strict else "skipped"
-    return {Status.FAILS: "failure", Status.MISSING: "error", Status.ERROR: "error"}.get(outcome.status, "")
 
 
 def _add_case(suite: ElementTree.Element, outcome: CheckOutcome, tag: str, place: str) -> None:

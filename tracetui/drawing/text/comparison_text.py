@@ -84,7 +84,7 @@ class Shown:
 
     @property
     def read(self) -> Table:
-        """The rows that are read by eye: in a short list without those in which nothing changed, unless all are so."""
+        """The rows shown to a person: a short list leaves out those without a change, unless none has one."""
         if not self.short or self.name == "totals":
             return self.cut
         changed = np.flatnonzero(~is_unchanged(self.table)) if len(self.table) else np.empty(0, np.int64)
@@ -266,7 +266,7 @@ def first_sight(comparison: Comparison | Several, width: int | None) -> list[Lin
         return []
     if width is None:
         return [] if headline.is_apart else [headline_line(headline)]
-    seen = list(headline_lines(headline, width, textured=True, labelled=False))
+    seen = headline_lines(headline, width, textured=True, labelled=False)
     return [*seen, legend(headline.sides)]
 
 
@@ -363,14 +363,11 @@ def _totals(table: Table) -> tuple[Column, ...]:
         values = [table[name].cell(row) for row in range(len(table))]
         words = [amount(value, unit) for value, unit in zip(values, units, strict=True)]
         columns.append(_number_texts(table[name], words))
-    columns.append(_number_texts(table["ratio"], [_ratio(table["ratio"].cell(row)) for row in range(len(table))]))
+    ratios = [table["ratio"].cell(row) for row in range(len(table))]
+    columns.append(_number_texts(table["ratio"], [f"{r:.2f}" if isinstance(r, float) else ABSENT for r in ratios]))
     # The statement names what stands in the way of all of them.
     remarks = table["remark"] if len({row["remark"] for row in table.rows()}) > 1 else None
     return (table["measure"], *columns, table["change"], *([remarks] if remarks else []))
-
-
-def _ratio(value: Cell) -> str:
-    return ABSENT if not isinstance(value, float) else f"{value:.2f}"
 
 
 def amount(value: Cell, unit: str) -> str:
@@ -380,7 +377,7 @@ def amount(value: Cell, unit: str) -> str:
 
 def _kernels(table: Table) -> tuple[Column, ...]:
     """Mark, what became what, how often, before and after."""
-    names = [_became(row) for row in table.rows()]
+    names = [str(row["short_name"] or row["name_a"] or row["name_b"]) for row in table.rows()]
     return (
         table["mark"],
         texts(col.SHORT_NAME.but(help="The kernel, and what it became."), names),
@@ -388,12 +385,6 @@ def _kernels(table: Table) -> tuple[Column, ...]:
         *_before_after(table, "a_us", "b_us"),
         table["how"],
     )
-
-
-def _became(row: dict[str, Cell]) -> str:
-    before, after = row["name_a"], row["name_b"]
-    short = str(row["short_name"] or before or after)
-    return short
 
 
 def _ops(table: Table) -> tuple[Column, ...]:
@@ -505,7 +496,8 @@ def several_readable(table: Table, others: Sequence[bool]) -> Table:
             factors = [_factor(row, name) for row in rows]
             width = max(map(len, factors), default=0)
             words = [f"{word} {factor.ljust(width)}" for word, factor in zip(words, factors, strict=True)]
-        columns.append(_column(SIDE_NAMES[place], words))
+        spec = ColumnSpec(SIDE_NAMES[place], SIDE_NAMES[place], "The middle of its parts.", is_number_text=True)
+        columns.append(texts(spec, words))
     return replace(table, columns=tuple(columns))
 
 
@@ -595,7 +587,7 @@ def _foot(shown: SeveralShown) -> list[str]:
 
 
 def _factor(row: dict[str, Any], name: str) -> str:
-    """`÷2.54` of what is less by that factor, `×1.20` of what is more; of a share none."""
+    """`÷2.54` where the side has less, `×1.20` where it has more; empty for shares."""
     match row[f"{name}_change"]:
         case Change.SAME.value:
             return "="
@@ -606,7 +598,3 @@ def _factor(row: dict[str, Any], name: str) -> str:
             return f"÷{1 / ratio:,.2f}" if ratio < 1 else f"×{ratio:,.2f}"
         case _:
             return ""
-
-
-def _column(name: str, words: Sequence[str]) -> Column:
-    return texts(ColumnSpec(name, name, "The middle of its parts.", is_number_text=True), list(words))

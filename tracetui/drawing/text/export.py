@@ -137,12 +137,16 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
     else:
         varying, same = (columns, "") if is_chosen else _varying(columns)
         parts += ["\n".join(lines(table, varying)), same]
-    parts += map(_paragraph, said)
+    # A paragraph of its own does not begin like a list or a heading.
+    parts += [
+        _BLOCK.sub(lambda sign: sign[0] + "\\", prose(text), count=1) if _BLOCK.match(text) else prose(text)
+        for text in said
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def code(text: str) -> str:
-    """Text as a code span within a table: it reads exactly as it is, whatever it holds."""
+    """Text as a code span within a table, verbatim whatever characters it has."""
     if not text.strip() or text == ABSENT:
         return text.strip()
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
@@ -152,20 +156,17 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Words in which nothing is read as markup, nor mentions anybody."""
+    """Text with markup and mentions escaped."""
     return _MENTION.sub("@<!-- -->", _MARKUP.sub(lambda found: "\\" + found[0], text))
 
 
 def sentence(text: str) -> str:
-    """A sentence in which what is no word stands as code: names of kernels, and scopes, which would be links."""
-    return " ".join(_word(word) for word in text.split(" "))
-
-
-def _word(text: str) -> str:
-    found = _NAME.fullmatch(text)
-    if found is None or "|" in text:
-        return prose(text)
-    return prose(found["before"]) + code(found["name"]) + prose(found["after"])
+    """A sentence with names of kernels and scopes as code; scopes would be read as links."""
+    words = []
+    for word in text.split(" "):
+        parts = None if "|" in word else _NAME.fullmatch(word)
+        words.append(prose(parts["before"]) + code(parts["name"]) + prose(parts["after"]) if parts else prose(word))
+    return " ".join(words)
 
 
 def lines(table: Table, columns: Sequence[Column], width: int = NAME_WIDTH) -> list[str]:
@@ -206,11 +207,6 @@ _WRITERS = {TextKind.NAME: code, TextKind.KERNEL: code, TextKind.DECODED: code, 
 
 def _row(texts: Iterable[str]) -> str:
     return "| " + " | ".join(texts) + " |"
-
-
-def _paragraph(text: str) -> str:
-    """Words as a paragraph of their own, which does not begin like a list or a heading."""
-    return _BLOCK.sub(lambda found: found[0] + "\\", prose(text), count=1) if _BLOCK.match(text) else prose(text)
 
 
 __all__ = ["facts", "render", "rich_table", "versions"]
@@ -302,7 +298,7 @@ def rich_table(
 
 
 def rich_rows(table: Table, pane_name: str, width: int) -> RenderableType:
-    """A table that is of no single trace, for a terminal: its headline, its rows, and what is said below them."""
+    """A table of more than one trace for a terminal: headline, rows, and remarks."""
     if not len(table):
         return Text(_nothing(table))
     header, lines, said = _layout(table, pane_name, width, offer=ALL_COLUMNS)
@@ -323,7 +319,7 @@ def plain_rows(table: Table, pane_name: str, width: int | None, is_chosen: bool 
 
 
 def row_values(table: Table) -> list[dict[str, Cell]]:
-    """The rows as JSON holds them: null for what is not known, floats rounded."""
+    """The rows as JSON values: null for unknown cells, floats rounded."""
     values = [_values(column) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -372,7 +368,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
 
 
 def table_document(table: Table) -> TableDocument:
-    """The columns, the rows and what is said of them, for JSON."""
+    """Columns, rows, headline and remarks of a table, for JSON."""
     names = table.column_names
     values = dict(zip(names, map(_values, table.columns), strict=True))
     if {"value", "number"} <= values.keys():
@@ -405,16 +401,15 @@ def csv_rows(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
-    writer.writerows(zip(*map(_csv_values, table.columns), strict=True))
+    columns = [
+        # A spreadsheet would take such a text for a formula and evaluate it.
+        [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
+        if column.is_text
+        else values
+        for column, values in zip(table.columns, map(_values, table.columns), strict=True)
+    ]
+    writer.writerows(zip(*columns, strict=True))
     return out.getvalue()
-
-
-def _csv_values(column: Column) -> list[Cell]:
-    """The values of a column, with `'` before texts that a spreadsheet would take for a formula and evaluate."""
-    values = _values(column)
-    if not column.is_text:
-        return values
-    return [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
 
 
 def _plain_parts(table: Table, pane_name: str, extent: Extent, width: int | None) -> Iterator[str]:

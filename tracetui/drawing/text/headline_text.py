@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
@@ -126,14 +126,14 @@ def _brief_ratio(headline: Headline, index: int) -> str:
     return {Change.SAME: "=", Change.WITHIN_NOISE: "?"}.get(ratio.change, "")
 
 
-def headline_lines(headline: Headline, width: int, textured: bool = False, labelled: bool = True) -> Iterator[Line]:
+def headline_lines(headline: Headline, width: int, textured: bool = False, labelled: bool = True) -> list[Line]:
     """All of it: of two sides the line of both, the bars, of several the ratios between those after the first."""
-    if len(headline.sides) == 2:
-        yield headline_line(headline, width)
-    else:
-        yield (Piece(f"{headline.what}{headline.per}", Look.STRONG), Piece(f", {MEANING[headline.what]}", Look.DIM))
-    yield from side_lines(headline, width, textured, labelled)
-    yield from pair_lines(headline, width)
+    first = (
+        headline_line(headline, width)
+        if len(headline.sides) == 2
+        else (Piece(f"{headline.what}{headline.per}", Look.STRONG), Piece(f", {MEANING[headline.what]}", Look.DIM))
+    )
+    return [first, *side_lines(headline, width, textured, labelled), *pair_lines(headline, width)]
 
 
 def pair_lines(headline: Headline, width: int) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -92,11 +92,14 @@ def change_sentence(shift: Shift) -> str:
         if shift.unit == "us"
         else f"{quantity(shift.before, shift.unit)} → {quantity(shift.after, shift.unit)}"
     )
-    with_it = [f"commit {commit_words(shift.run)}"] if facts.commit and facts.commit != old.commit else []
+    # `+` behind a commit stands for changes that were not committed.
+    commit = facts.commit[:SHOWN_COMMIT] + "+" * facts.is_dirty
+    with_it = [f"commit {commit}"] if facts.commit and facts.commit != old.commit else []
     with_it += [f"torch {old.torch} → {facts.torch}"] if facts.torch and old.torch and facts.torch != old.torch else []
     by = f" ({', '.join(with_it)})" if with_it else ""
     before = f"{counted(shift.runs[0], 'run')} before"
-    noise = "" if np.isnan(shift.noise) else f", a further one may differ by {_noise(shift)}"
+    noise = scale.roughly(shift.noise) if shift.unit == "us" else quantity(shift.noise, shift.unit)
+    noise = "" if np.isnan(shift.noise) else f", a further one may differ by {noise}"
     since = "in this run alone" if shift.runs[1] == 1 else f"{counted(shift.runs[1], 'run')} since"
     moved = "; ".join(
         f"{name_of(each.name)} {time_scale((each.before, each.after)).change(each.before, each.after)}"
@@ -107,12 +110,6 @@ def change_sentence(shift: Shift) -> str:
     return clean(
         f"{name_of(shift.name)} {values}, {amount}, from {shift.run.name} on{by}: {before}{noise}, {since}.{with_moved}"
     )
-
-
-def commit_words(run: Run) -> str:
-    """The commit of a run, shortened; `+` behind it stands for changes that were not committed."""
-    facts = run.digest.facts
-    return facts.commit[:SHOWN_COMMIT] + "+" * facts.is_dirty
 
 
 def as_text(known: History, wanted: Sequence[str], form: str) -> str:
@@ -129,7 +126,10 @@ def as_text(known: History, wanted: Sequence[str], form: str) -> str:
         title = clean(f"{series.title}: {counted(len(series.runs), 'run')}, {place}")
         table = _table(series, measures)
         said = [change_sentence(shift) for each in measures for shift in each.shifts]
-        said += _hints(series, measures)
+        all_shifts = [shift for each in measures for shift in each.shifts]
+        if last_shifts := [shift for shift in all_shifts if shift.name == STEP_TIME] or all_shifts:
+            previous, run = last_shifts[-1].previous, last_shifts[-1].run
+            said.append(clean(f"Compare: tracetui compare {previous.path} {run.path}"))
         if is_md:
             body = "\n".join(lines(table, list(table.columns))) if len(table) else "No rows."
             parts += ["\n\n".join([f"**{prose(title)}**", body, *(sentence(each) for each in said)]) + "\n"]
@@ -194,7 +194,7 @@ def _by_run(series: Series, each: Measure) -> list[float | None]:
 
 
 def _changes(each: Measure) -> str:
-    """The changes of a measure in a cell; without one whether the last run can be told from those before."""
+    """The changes of a measure in a cell; without one, whether the last run is within noise."""
     if each.shifts:
         marks = [f"{_signed(shift)} {shift.run.name}" for shift in each.shifts[-2:]]
         return clean(", ".join([*(["..."] if len(each.shifts) > 2 else []), *marks]))
@@ -210,21 +210,6 @@ def _signed(shift: Shift) -> str:
     if shift.before <= 0 or shift.after > 10 * shift.before:
         return f"→ {quantity(shift.after, shift.unit)}"
     return f"{100 * (shift.after / shift.before - 1):+,.3g} %".replace("-", "−")
-
-
-def _noise(shift: Shift) -> str:
-    if shift.unit == "us":
-        return time_scale((shift.before, shift.after)).roughly(shift.noise)
-    return quantity(shift.noise, shift.unit)
-
-
-def _hints(series: Series, measures: Sequence[Measure]) -> Iterator[str]:
-    """The command that compares the run of the last change of the step time with the run before it."""
-    shifts = [shift for each in measures for shift in each.shifts if each.name == STEP_TIME] or [
-        shift for each in measures for shift in each.shifts
-    ]
-    if shifts:
-        yield clean(f"Compare: tracetui compare {shifts[-1].previous.path} {shifts[-1].run.path}")
 
 
 def _began(run: Run) -> str:

@@ -162,7 +162,7 @@ class Roof:
     gbps: float
 
     def at(self, intensity: Float64) -> Float64:
-        """TFLOP/s that can be reached at so many FLOP per byte."""
+        """Attainable TFLOP/s at an intensity in FLOP per byte."""
         return np.minimum(self.tflops, intensity * self.gbps / 1000)
 
 

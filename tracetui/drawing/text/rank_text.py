@@ -119,7 +119,7 @@ def _exact(ranks: RankSet, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_plain(ranks: RankSet, table: Table, name: str, width: int | None = None, is_chosen: bool = False) -> str:
-    """The table in aligned columns below what is said of the set, within a width unless its columns were chosen."""
+    """The table in aligned columns below headline and remarks, within a width unless its columns were chosen."""
     drawn = [] if is_chosen else _text_bars(ranks, table, name, min(width or TEXT_CELLS, TEXT_CELLS))
     bars = "".join(f"{text_of(line).rstrip()}\n" for line in drawn)
     shown = _with_headline(ranks, table)
@@ -173,7 +173,7 @@ CAUSED = "made others wait"
 
 
 def rank_bars(
-    table: Table, run_ns: int, width: int, most: int, textured: bool = False, labelled: bool = True
+    table: Table, run_ns: int, most: int, width: int, textured: bool = False, labelled: bool = True
 ) -> list[Line]:
     """A title and a line for each of the first ranks of the table, with what they spend the run on.
 
@@ -222,16 +222,11 @@ def rank_bars(
     return lines
 
 
-def rank_legend() -> Line:
-    """Meaning of the textures of the bars."""
-    words = f"{COMPUTE} compute  {TRANSFER} sends  {WAIT} waits for others  {Hue.IDLE.value.texture} idle"
-    return (Piece(words, Look.DIM),)
-
-
 def _text_bars(ranks: RankSet, table: Table, name: str, width: int) -> list[Line]:
     """The bars in textures, with their legend; of the table of ranks alone."""
-    drawn = rank_bars(table, ranks.run_ns, width, MAX_TEXT_BARS, True, False) if name == "ranks" else []
-    return [*drawn, rank_legend()] if drawn else []
+    drawn = rank_bars(table, ranks.run_ns, MAX_TEXT_BARS, width, True, False) if name == "ranks" else []
+    legend = f"{COMPUTE} compute  {TRANSFER} sends  {WAIT} waits for others  {Hue.IDLE.value.texture} idle"
+    return [*drawn, (Piece(legend, Look.DIM),)] if drawn else []
 
 
 # Rows of the ranks as the screen shows them: the time of the run as a bar, the clock with its error.

@@ -112,10 +112,12 @@ def as_lines(prediction: Prediction) -> list[str]:
     """The prediction for a person, no line wider than 100 cells."""
     span, interval = prediction.span, prediction.interval
     apart = "" if span.spread is None else f", its steps differ by ±{percent(100 * span.spread)}"
+    off = round(100 * prediction.identity_error, 2)
+    replayed = f"{off:+.2f} % off the recording" if off else "exactly the recording"
     lines = [
         f"Scope     {clean(prediction.scope)}",
         f"Recorded  {duration(span.time)}{apart}",
-        f"Replayed  without a change {_signed(100 * prediction.identity_error)}",
+        f"Replayed  without a change {replayed}",
         "",
     ]
     for number, each in enumerate(prediction.changes):
@@ -157,7 +159,3 @@ def _both(interval: Interval) -> str:
 def _range(low: float, high: float) -> str:
     ends = [f"{end:.1f}" for end in (low, high)]
     return f"{ends[0]} %" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} %"
-
-
-def _signed(percents: float) -> str:
-    return "exactly the recording" if round(percents, 2) == 0 else f"{percents:+.2f} % off the recording"

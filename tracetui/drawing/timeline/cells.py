@@ -185,7 +185,7 @@ class SliceIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes."""
+        """Bytes of memory that the index takes."""
         columns = self.rows.nbytes + self._sum.nbytes + self._weight.nbytes + self._key.nbytes
         return columns + sum(array.nbytes for array in self._longest)
 
@@ -398,7 +398,11 @@ class Painter:
         # A name stands once, on the lowest line.
         touching.crossing[upper] = -1
         self._letter(frame, touching, edges, colours)
-        return _without_colour(frame) if colours.mono else frame
+        if colours.mono:
+            # Reverse video alone; a selected slice stands out by not being reversed.
+            frame.attributes[(frame.bg != GROUND) & ((frame.attributes & BOLD) == 0)] |= REVERSE
+            frame.fg[:], frame.bg[:] = GROUND, GROUND
+        return frame
 
     def family(self, places: Int64) -> NDArray[np.uint8]:
         """The family of the slices at some places."""
@@ -437,11 +441,12 @@ class Painter:
             for which, whole in enumerate((0, 1))
         )
         level = np.clip(np.maximum(-(-touching.busy[dense] * 8 * lines // width), 1) - 8 * below, 0, 8)
-        for places, marked, attribute in _by_mark(marks, colours):
+        looks = (colours.highlighted, UNDERLINE), (colours.selected, BOLD | UNDERLINE)
+        for places, (marked, attribute) in zip(marks, looks, strict=True):
             within = np.searchsorted(places, last) > np.searchsorted(places, first)
-            colour[within], level[within] = marked, 8
             if within.any():
-                frame.attributes[_nested(dense, within)] = attribute
+                colour[within], level[within] = marked, 8
+                frame.attributes[dense] = np.where(within, np.uint8(attribute), frame.attributes[dense])
         full = level == 8
         frame.chars[dense] = np.where(full, SPACE, FROM_BOTTOM[level])
         frame.fg[dense] = np.where(full, colours.ink[colour], colour)
@@ -494,7 +499,7 @@ class Painter:
         )
 
     def _widen(self, few: _Few, colours: Palette) -> None:
-        """Give marked slivers their whole cells, or nobody would find them."""
+        """Widen marked slivers to whole cells, so that they are visible."""
         sliver = (few.level > 0) & (few.low > 0) & (few.high < 8)
         if colours.stippled:
             # A pattern needs whole cells: what is short has all that it touches.
@@ -594,24 +599,3 @@ def _mark_level(places: Int64, marks: tuple[Int64, Int64]) -> NDArray[np.uint8]:
             nearest = marked[np.minimum(np.searchsorted(marked, places), len(marked) - 1)]
             level[nearest == places] = number
     return level
-
-
-def _by_mark(marks: tuple[Int64, Int64], colours: Palette) -> list[tuple[Int64, int, int]]:
-    """Places, colour and attributes of highlighted and of selected slices, where there are any."""
-    looks = ((colours.highlighted, UNDERLINE), (colours.selected, BOLD | UNDERLINE))
-    return [(places, *look) for places, look in zip(marks, looks, strict=True) if len(places)]
-
-
-def _nested(mask: Bool, within: Bool) -> Bool:
-    """The mask in which only those of its true cells remain that are true in `within`."""
-    result = mask.copy()
-    result[mask] = within
-    return result
-
-
-def _without_colour(frame: Frame) -> Frame:
-    """The same grid told by reverse video alone; a selected slice stands out by not being reversed."""
-    filled = (frame.bg != GROUND) & ((frame.attributes & BOLD) == 0)
-    attributes = frame.attributes | np.where(filled, np.uint8(REVERSE), np.uint8(0))
-    ground = np.full(frame.shape, GROUND, np.int16)
-    return Frame(frame.chars, ground, ground.copy(), attributes)

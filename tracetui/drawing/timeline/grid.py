@@ -1,4 +1,4 @@
-"""The whole timeline as one grid of cells: axis, names of lanes, tracks, and what is marked on them."""
+"""The whole timeline as one grid of cells: axis, names of lanes, tracks, and marks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ Stretch = tuple[int, int]
 
 
 def veil(frame: Frame, row: int, stretch: Stretch, window: Window, colours: Palette) -> None:
-    """Make the cells of a row that hold nothing of a stretch pale; what is marked keeps its look."""
+    """Make the cells of a row outside of a stretch pale; marked cells keep their look."""
     width = frame.shape[1]
     begin = min(max(math.floor(window.position(stretch[0])), 0), width)
     # A cell of which only the edge is touched belongs to what comes behind.
@@ -235,7 +235,7 @@ class View:
 
 
 def label_width(width: int) -> int:
-    """Cells of the column of lane names, on a timeline of so many cells."""
+    """Cells of the column of lane names on a timeline of some width in cells."""
     return 20 if width >= 140 else 16 if width >= 100 else 14
 
 
@@ -341,7 +341,8 @@ class TimelineGrid:
                 int(trace.slices.start[activity]),
                 int(launch_delay(trace, np.array([activity]))[0]),
             )
-            idle = [number for number in between if self.timeline_index.is_idle_track(lines[number].track)]
+            first_idle = self.timeline_index.idle_track(0)
+            idle = [number for number in between if lines[number].track >= first_idle]
             line.draw(frame, view.window, [number + self.axis_lines for number in idle], colours)
 
     def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
@@ -536,7 +537,7 @@ class TimelineGrid:
         return int(self.timeline_index.trace.slices.start[view.selected]) if view.selected >= 0 else None
 
     def _stand_ins(self, numbers: list[int], view: View) -> dict[int, list[int]]:
-        """The lit slices whose rows take no line, by the line, among those numbered, that stands for it."""
+        """Highlighted slices whose rows have no line of their own, by the index of the line that shows them."""
         found: dict[int, list[int]] = {}
         if len(view.highlighted) <= MANY:
             index_of = {number: i for i, number in enumerate(numbers)}
@@ -548,7 +549,7 @@ class TimelineGrid:
         return found
 
     def _light_stand_ins(self, frame: Frame, stand_ins: dict[int, list[int]], view: View, colours: Palette) -> None:
-        """Light slices whose rows take no line on the lines that stand for them."""
+        """Highlight slices without a line of their own on the lines that show them."""
         slices, width = self.timeline_index.trace.slices, frame.shape[1]
         for i, rows in stand_ins.items():
             for row in rows:

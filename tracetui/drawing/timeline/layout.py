@@ -9,7 +9,7 @@ over go to streams: words below them, and taller bars.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from enum import IntEnum
 
@@ -108,7 +108,10 @@ class Layout:
         self.shows_quiet = len(self.quiet) == len(shown)
         """True where quiet lanes have lines of their own."""
         self._idle = _lanes_under_idle(timeline_index) if only is None else {}
-        self._layered = _layered_lanes(timeline_index, self._idle)
+        layers, process = timeline_index.layers, lane_numbers(timeline_index.trace).process
+        self._layered = {
+            lane: int(process[lane]) for lane in self._idle if layers is not None and int(process[lane]) in layers
+        }
         """The devices with layers, by the first stream of each, which has a line of these above it."""
         self._curves = len(timeline_index.curves) if only is None else 0
         self._under = _curves_under(timeline_index, self._every_below) if only is None else {}
@@ -152,7 +155,7 @@ class Layout:
             self._changed()
 
     def see(self, window: Window, width: int) -> None:
-        """Lay out for what is in a window of so many cells."""
+        """Lay out for the slices in a window of `width` cells."""
         if self._seen == (window, width):
             return
         if self._seen is None or self._seen[0].ns_per_cell != window.ns_per_cell:
@@ -183,7 +186,7 @@ class Layout:
         return wanted
 
     def pin(self, lane: int) -> None:
-        """Keep a lane at the top, below those that were pinned before; or let go of it."""
+        """Pin a lane below those pinned before, or unpin it."""
         if lane in self._pinned:
             self._pinned.remove(lane)
         elif lane in (*self._above, *self._below):
@@ -387,6 +390,7 @@ class Layout:
     def _part(self, part: int, cap: int) -> list[Line]:
         """All lines of one part, as if the screen had no end."""
         lines: list[Line] = []
+        counter_track = self._timeline_index.counter_track
         for lane in self._below if part else self._above:
             if lane in self._idle:
                 lines.append(Line(-1, self._idle[lane]))
@@ -394,14 +398,11 @@ class Layout:
                 lines.append(Line(lane, -1, shows=Shows.LAYERS))
             if lane not in self._pinned:
                 lines += self._of_lane(lane, cap)
-            lines += [line for number in self._under.get(lane, ()) for line in self._of_curve(number)]
-        lines += [line for number in self._loose_curves[part] for line in self._of_curve(number)]
+            lines += [Line(-1, counter_track(number)) for number in self._under.get(lane, ())]
+        lines += [Line(-1, counter_track(number)) for number in self._loose_curves[part]]
         if part == 0 and not self.shows_quiet and any(map(self._depth, self.quiet)):
             lines.append(Line(-1, -1, shows=Shows.QUIET))
         return lines
-
-    def _of_curve(self, number: int) -> list[Line]:
-        return [Line(-1, self._timeline_index.counter_track(number))]
 
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
         base, shown, depth = self._base(lane), self._shown_rows(lane, cap), self._depth(lane)
@@ -485,7 +486,7 @@ class Layout:
         return spare
 
     def _give_to_threads(self, spare: int, cap: int) -> None:
-        """Give lines that are left over to the deeper rows of threads, whose slices are too narrow for names."""
+        """Give spare lines to deeper rows of threads, whose slices are too narrow for names."""
         if self._seen is None:
             return
         counts, _ = self._timeline_index.rows_in(*self._seen)
@@ -525,13 +526,6 @@ def _lanes_under_idle(timeline_index: TimelineIndex) -> dict[int, int]:
         if lane.kind == LaneKind.GPU and _is_shown(timeline_index, number) and int(process[number]) in tracks:
             found[number] = tracks.pop(int(process[number]))
     return found
-
-
-def _layered_lanes(timeline_index: TimelineIndex, first_streams: Iterable[int]) -> dict[int, int]:
-    """The devices that have layers, by the first stream of each."""
-    layers, process = timeline_index.layers, lane_numbers(timeline_index.trace).process
-    devices = {lane: int(process[lane]) for lane in first_streams}
-    return {} if layers is None else {lane: device for lane, device in devices.items() if device in layers}
 
 
 def _curves_under(timeline_index: TimelineIndex, below: Collection[int]) -> dict[int, list[int]]:
@@ -589,18 +583,11 @@ def idle_lanes(trace: Trace) -> set[int]:
     threads = {i: slice(lane.first, lane.last) for i, lane in enumerate(lanes) if lane.kind == LaneKind.CPU}
     work = {i: int(np.count_nonzero(slices.kind[rows] != Kind.PYTHON)) for i, rows in threads.items()}
     most = max(work.values(), default=0)
-    begin, end = _span_of_steps(trace)
+    steps = profiler_steps(trace).row
+    begin, end = (slices.start[steps].min(), slices.end[steps].max()) if len(steps) else trace.window
     idle = set()
     for i, rows in threads.items():
         is_busy = work[i] * _IDLE_SHARE >= most
         if rows.stop > rows.start and not (is_busy and ((slices.start[rows] < end) & (slices.end[rows] > begin)).any()):
             idle.add(i)
     return idle
-
-
-def _span_of_steps(trace: Trace) -> tuple[int, int]:
-    """From the start of the profiler's first step to the end of its last one; the whole trace without such steps."""
-    rows = profiler_steps(trace).row
-    if len(rows) == 0:
-        return trace.window
-    return int(trace.slices.start[rows].min()), int(trace.slices.end[rows].max())

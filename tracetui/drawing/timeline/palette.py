@@ -142,6 +142,8 @@ def palette(colours: int = 256, dark: bool = True, is_plain: bool = False) -> Pa
         marks = (15, 7, 8) if dark else (0, 8, 8)
     shades = np.array([*own[: len(Family)], *varied, *own[len(Family) :]], np.int16)
     ink = np.array([_ink(colour, colours) for colour in range(256)], np.int16)
+    of_hue = [hue.value.plain if is_plain else _OVER_FILL.get(hue.value.texture, hue.value.texture) for hue in _HUES]
+    textures = [*of_hue[: len(Family)], *["x" if is_plain else "░"] * VARIED, *of_hue[len(Family) :]]
     alike = np.array([[False, _is_near(pair, marks[1]), _is_near(pair, marks[0])] for pair in shades.tolist()])
     return Palette(
         shades,
@@ -149,20 +151,13 @@ def palette(colours: int = 256, dark: bool = True, is_plain: bool = False) -> Pa
         *marks,
         idle=Hue.IDLE.colour(colours, dark),
         hatch=HATCH_GROUND[not dark] if colours == 256 else GROUND,
-        textures=None if colours == 256 else _textures(is_plain),
+        textures=None if colours == 256 else np.array([ord(each) for each in textures], np.uint32),
         colours=colours,
         alike=alike,
         veil=(237 if dark else 252) if colours == 256 else GROUND,
         tint=(17 if dark else 189) if colours == 256 else GROUND,
         is_plain=is_plain,
     )
-
-
-def _textures(is_plain: bool) -> NDArray[np.uint32]:
-    """Texture over the slices of each family."""
-    of_hue = [hue.value.plain if is_plain else _OVER_FILL.get(hue.value.texture, hue.value.texture) for hue in _HUES]
-    varied = ["x" if is_plain else "░"] * VARIED
-    return np.array([ord(each) for each in [*of_hue[: len(Family)], *varied, *of_hue[len(Family) :]]], np.uint32)
 
 
 @lru_cache(maxsize=16)

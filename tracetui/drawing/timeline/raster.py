@@ -29,7 +29,7 @@ from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.memory.allocator import memory_curves
 from tracetui.model.intervals import covered_within, nest, union
 from tracetui.model.results import guarded, kept
-from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Slices, Trace
 
 __all__ = ["Curve", "Frame", "TimelineIndex", "Window"]
 
@@ -99,10 +99,6 @@ class TimelineIndex:
         """The number of the band of idle time of the device of a GPU activity, -1 for none."""
         process = int(lane_numbers(self.trace).process[self.trace.slices.lane[row]]) if row >= 0 else -1
         return next((number for number, band in enumerate(self.idles) if band.process == process), -1)
-
-    def is_idle_track(self, track: int) -> bool:
-        """True where a track is the idle time of a device."""
-        return track >= self.idle_track(0)
 
     def idle_track(self, number: int) -> int:
         """The track of the idle time of a device."""
@@ -243,9 +239,9 @@ class TimelineIndex:
     def next_of_name(self, row: int, step: int = 1) -> int:
         """The next (or previous) slice of the same name by start, on lanes of the same kind, or -1."""
         slices = self.trace.slices
-        lane_kind = self._lane_kinds[slices.lane[row]]
+        kinds = np.array([lane.kind for lane in self.trace.lanes], np.uint8)
         same = np.flatnonzero(slices.name == slices.name[row])
-        same = same[self._lane_kinds[slices.lane[same]] == lane_kind]
+        same = same[kinds[slices.lane[same]] == kinds[slices.lane[row]]]
         same = same[np.argsort(slices.start[same], kind="stable")]
         place = int(np.flatnonzero(same == row)[0]) + step
         return int(same[place]) if 0 <= place < len(same) else -1
@@ -275,10 +271,6 @@ class TimelineIndex:
             work = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.OTHER)
             work = work[on_thread[slices.lane[work]]]
         return union(slices.start[work], slices.end[work])
-
-    @cached_property
-    def _lane_kinds(self) -> NDArray[np.uint8]:
-        return np.array([lane.kind for lane in self.trace.lanes], np.uint8)
 
     def _places(self, rows: Iterable[int]) -> list[int]:
         """Places of slices in the index, ascending."""
@@ -322,17 +314,8 @@ def _counter_curves(trace: Trace) -> Iterable[Curve]:
             yield Curve(replace(counter, time=each.time, value=each.value), each.duration, owner)
 
 
-def _instants_by_lane(trace: Trace) -> dict[int, Int64]:
-    """Times of each lane's instants, ascending; allocator events are far too many to show."""
-    instants = trace.instants
-    shown = (instants.name != trace.names.find("[memory]")) & (instants.lane >= 0)
-    lane, time = instants.lane[shown], instants.time[shown]
-    return {number: np.sort(time[lane == number]) for number in np.unique(lane).tolist()}
-
-
-def _rows_without_frames(trace: Trace) -> NDArray[np.int16] | None:
+def _rows_without_frames(slices: Slices, lanes: int) -> NDArray[np.int16] | None:
     """Row of each slice when Python frames are left out of lanes that hold other slices too; -1 elsewhere."""
-    slices, lanes = trace.slices, len(trace.lanes)
     frames = slices.kind == Kind.PYTHON
     if not frames.any():
         return None
@@ -345,24 +328,21 @@ def _rows_without_frames(trace: Trace) -> NDArray[np.int16] | None:
     return result
 
 
-def _heights(trace: Trace, rows: NDArray[np.int16] | None) -> list[int]:
-    """One more than the largest row of each lane, 0 for a lane without any."""
-    heights = np.zeros(len(trace.lanes), np.int64)
-    if rows is not None:
-        np.maximum.at(heights, trace.slices.lane, rows + 1)
-    return [int(height) for height in heights]
-
-
 @kept(on_disk=True)
 def track_layout(
     trace: Trace,
 ) -> tuple[dict[int, Int64], NDArray[np.int16] | None, Int64, IndexColumns, NDArray[np.uint8]]:
     """Parts that take long: instants by lane, rows without frames, the first track of each lane, index, families."""
-    instants = _instants_by_lane(trace)
+    # Allocator events are far too many to show.
+    drawn = (trace.instants.name != trace.names.find("[memory]")) & (trace.instants.lane >= 0)
+    lane_of, time = trace.instants.lane[drawn], trace.instants.time[drawn]
+    instants = {number: np.sort(time[lane_of == number]) for number in np.unique(lane_of).tolist()}
     heights = [max(lane.rows, number in instants) for number, lane in enumerate(trace.lanes)]
-    compact_rows = _rows_without_frames(trace)
-    compact_heights = _heights(trace, compact_rows)
-    bounds = np.concatenate([[0], np.cumsum(np.array([*heights, *compact_heights], np.int64))])
+    compact_rows = _rows_without_frames(trace.slices, len(trace.lanes))
+    compact_heights = np.zeros(len(trace.lanes), np.int64)
+    if compact_rows is not None:
+        np.maximum.at(compact_heights, trace.slices.lane, compact_rows + 1)
+    bounds = np.concatenate([[0], np.cumsum(np.concatenate([np.array(heights, np.int64), compact_heights]))])
     # The family of each name and kind, those of unknown kinds told apart by name; shape (names, kinds).
     families = families_by_name(trace, trace.slices.of_kind(*GPU_WORK))
     families[:, Kind.OTHER] = len(Family) + np.arange(len(families)) % VARIED

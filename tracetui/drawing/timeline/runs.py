@@ -64,7 +64,7 @@ class Run:
 
 
 def block_edges(window: Window, width: int) -> Int64:
-    """The edges in ns of the blocks that a window of so many cells touches."""
+    """The edges in ns of the blocks that a window touches."""
     low, high = window.first // BLOCK_CELLS, -(-(window.first + width) // BLOCK_CELLS)
     return window.pan(low * BLOCK_CELLS - window.first).edges((high - low) * BLOCK_CELLS)[::BLOCK_CELLS]
 
@@ -251,7 +251,7 @@ class LayerLookup:
         return device in self._of_device
 
     def is_seen(self, device: int, window: Window, width: int) -> bool:
-        """True where layers of a device are in a window, and wide enough to be told apart."""
+        """True where layers of a device are in a window, and wide enough to be distinguished."""
         start, end, *_ = self._of_device[device]
         is_in = (end > window.start_ns) & (start < window.end_ns(width))
         return bool(is_in.any()) and self._together(device, window) <= MAX_TOGETHER

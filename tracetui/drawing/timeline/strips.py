@@ -11,7 +11,7 @@ from tracetui.drawing.timeline.palette import GROUND, Palette, codes
 from tracetui.drawing.timeline.runs import BLOCK_CELLS, Run, runs_in
 from tracetui.drawing.timeline.window import Window
 from tracetui.idle.gaps import IdleBlocks
-from tracetui.idle.waits import WORDS, Cause
+from tracetui.idle.waits import WORDS
 from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.intervals import covered_within
 from tracetui.model.quantities import significant, size
@@ -129,7 +129,6 @@ _MOSTLY = 0.5
 _SOME = 0.1
 """A cell in which it did for this share has a dot."""
 _DOT = np.uint32(ord(Hue.IDLE.value.texture))
-_CAUSES = len(Cause)
 _MAX_GAPS = 200_000
 """Where a window holds more gaps, only those with room for a label get one."""
 
@@ -159,7 +158,7 @@ class IdleBand:
         return int(self._after[first + np.argmax((self._end - self._start)[first:last])])
 
     def draw(self, frame: Frame, row: int, window: Window, colours: Palette) -> None:
-        """Draw the band on a row of a grid: all of it is neutral, and the causes are told by words."""
+        """Draw the band on a row of a grid, in a neutral colour, with the causes in words."""
         width = frame.shape[1]
         edges = window.edges(width)
         first, last = self._touching(int(edges[0]), int(edges[-1]))

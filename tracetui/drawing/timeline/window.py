@@ -75,7 +75,7 @@ class Window:
         return replace(self, first=self.first + cells)
 
     def zoom(self, factor: float, about_cell: float) -> Window:
-        """The window magnified, with what is at a cell staying there."""
+        """The window magnified about a cell, whose moment stays in place."""
         scale = _limit(self.ns_per_cell / factor)
         moment = (self.first + about_cell + 0.5) * self.ns_per_cell
         return replace(self, first=round(moment / scale - about_cell - 0.5), ns_per_cell=scale)
@@ -120,7 +120,7 @@ class Window:
         return self.pan(int(max(low, 0) or min(high - width, 0)))
 
     def moved_to(self, origin: int) -> Window:
-        """The same cells of a grid that begins elsewhere: what is shown is as far from its origin."""
+        """The same offset and scale on a grid with another origin."""
         return replace(self, origin=origin)
 
 

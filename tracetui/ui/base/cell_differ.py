@@ -254,7 +254,7 @@ class CellDiffer:
         return writer.finish()
 
     def _resize(self, width: int, height: int) -> None:
-        """Begin anew: nothing is wanted, and what is shown is not known."""
+        """Start over: nothing is wanted, and the content of the screen is unknown."""
         self._size = (width, height)
         shape = (height, width)
         self._chars, self._shown_chars = np.full(shape, UNKNOWN, np.int32), np.full(shape, UNKNOWN, np.int32)
@@ -338,7 +338,7 @@ class CellDiffer:
         return np.full(length, number, np.int32), np.arange(length, dtype=np.int32)
 
     def _drop_stretches(self) -> None:
-        """Let go of the stretches that are neither wanted nor shown."""
+        """Drop the stretches that are neither wanted nor on screen."""
         used = set(np.unique(self._chars).tolist()) | set(np.unique(self._shown_chars).tolist())
         self._stretches = {written: number for written, number in self._stretches.items() if number in used}
         self._written_whole = {number: strip for number, strip in self._written_whole.items() if number in used}

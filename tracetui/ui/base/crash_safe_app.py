@@ -1,4 +1,4 @@
-"""An app that gives the terminal back whatever happens, and reports a defect in two sentences.
+"""An app that restores the terminal after any error, and reports a defect in two sentences.
 
 Errors of messages that reach a widget after it was removed are ignored: see `is_for_removed_widget`.
 """
@@ -168,7 +168,7 @@ class KeyOrder:
         self._timer = self._app.set_interval(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Go on without a marker that is lost; one whose widget is there is on its way, however busy the machine is."""
+        """Go on without a lost marker; one whose widget still exists will arrive, however busy the machine is."""
         self._looks += 1
         if self._target is None or not self._target.is_attached or self._looks >= MAX_LOOKS:
             self._app.post_message(Climbed(self._number))
@@ -278,7 +278,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         return TerminalDriver if usual is LinuxDriver else usual
 
     def take_error(self, error: Exception) -> bool:
-        """Deal with an error that came up anywhere; False to end the app, with a report."""
+        """Handle an error from anywhere; False to end the app, with a report."""
         cause = error.error if isinstance(error, WorkerFailed) else error
         if is_for_removed_widget(cause) or self._is_bearable(cause):
             return True
@@ -303,7 +303,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         return True
 
     def report_failure(self, failure: AnalysisFailed) -> None:
-        """Say that an analysis failed, above whatever is on screen."""
+        """Report a failed analysis in a notification above the screen."""
         self.notify(clean(str(failure)), severity="warning", markup=False, timeout=FAILURE_SECONDS)
 
     def take_frame(self, update: Update | None) -> bool:
@@ -336,7 +336,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         self.refresh(layout=True)
 
     def resume_writing(self) -> None:
-        """Write what waited for the terminal, which is ready by now."""
+        """Write the pending frame: the terminal is ready."""
         if self._writer is not None and self.is_running:
             self._try_to_write(self._writer.resume)
 
@@ -392,7 +392,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
                 os.kill(os.getpid(), signal.SIGSTOP)
 
     async def run_async(self, **options: Any) -> int | None:
-        """Run, and know the loop in which."""
+        """Run, and keep the event loop."""
         self.event_loop = asyncio.get_running_loop()
         try:
             return await super().run_async(**options)

@@ -281,15 +281,11 @@ def _first_clash(names: Mapping[str, Sequence[str]]) -> tuple[str, str, str] | N
     return None
 
 
-def _declared_names() -> Iterator[tuple[str, tuple[str, ...]]]:
-    for each, key in _KINDS.items():
-        if each != "tabs":
-            yield each, tuple(key.names.split(","))
-    for name in TABS.names.split(","):
-        yield f"tab_{name}", (name,)
-
-
-KEY_NAMES, REFUSED = chosen_keys(dict(_declared_names()), config().keys)
+KEY_NAMES, REFUSED = chosen_keys(
+    {each: tuple(key.names.split(",")) for each, key in _KINDS.items() if each != "tabs"}
+    | {f"tab_{name}": (name,) for name in TABS.names.split(",")},
+    config().keys,
+)
 """The names of the keys in force, by the id that the settings have for what they do, and why others are not."""
 
 

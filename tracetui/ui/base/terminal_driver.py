@@ -268,7 +268,7 @@ class FrameWriter:
         self._cursor = None
 
     def write(self) -> None:
-        """Write what has changed if the terminal is ready for it, else later."""
+        """Write the changes now if the terminal is ready, else later."""
         if not self._driver.is_ready():
             if not self._is_held:
                 self._is_held = True
@@ -287,7 +287,7 @@ class FrameWriter:
         self._driver.flush()
 
     def resume(self) -> None:
-        """Write what was held back."""
+        """Write the pending frame."""
         if self._is_held:
             self._is_held = False
             self.write()

@@ -130,10 +130,10 @@ def why_textual_writes() -> str:
 
 
 class HookedPump(MessagePump):
-    """A part of the screen that hears of errors in the handlers of its messages."""
+    """A part of the screen that gets the errors of its message handlers."""
 
     def goes_on(self, message: Message, error: Exception) -> bool:
-        """Deal with an error of a handler; False to have it raised."""
+        """Handle an error of a message handler; False to have it raised."""
         raise NotImplementedError
 
     if works("failures"):
@@ -157,10 +157,10 @@ def is_behind_messages(calls: list[str]) -> bool:
 
 
 class HookedApp(App[int]):
-    """An app that hears of every error and of every frame; Textual deals with those that are not taken."""
+    """An app that gets every error and every frame before Textual; Textual handles those that are not taken."""
 
     def take_error(self, error: Exception) -> bool:
-        """Deal with an error that came up anywhere; False to end the app."""
+        """Handle an error from anywhere; False to end the app."""
         raise NotImplementedError
 
     def take_frame(self, update: LayoutUpdate | ChopsUpdate | None) -> bool:
@@ -221,7 +221,7 @@ def queued_writes(driver: LinuxDriver) -> int:
 
 
 def drop_writer(driver: LinuxDriver) -> None:
-    """Take a driver's thread that writes for ended: what is written later is dropped."""
+    """Treat a driver's writer thread as ended: later writes are dropped."""
     if works("writer"):
         driver._writer_thread = None
 
@@ -236,7 +236,7 @@ codes_of: Any = attrgetter("_ansi") if works("codes") else lambda style: None
 
 
 def clear_style_caches() -> None:
-    """Let go of the lines of widgets that are gone; those of the others are made again when they are wanted.
+    """Drop the cached lines of all widgets; they are made again when they are needed.
 
     A cache of colours in Textual (https://github.com/Textualize/textual/issues/6665) has the caches of lines of the
     last 1024 widgets as its keys: 220 kB for each time that the palette was opened, up to some 40 MB.

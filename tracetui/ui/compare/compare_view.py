@@ -21,7 +21,6 @@ from textual.widget import Widget
 from tracetui.comparing.headline import Headline
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import Comparison
-from tracetui.drawing.stacked_bars import Line
 from tracetui.drawing.text.headline_text import headline_lines, side_lines
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.links import links
@@ -326,7 +325,13 @@ class CompareView(StatedView):
         elif isinstance(result, Headline) or message.name == HEADLINE:
             # Where it could not be made, the statement says the same in words.
             names = self.timelines.names or ()
-            self.bars.show(partial(_bars, result, names) if isinstance(result, Headline) else None)
+            if not isinstance(result, Headline):
+                self.bars.show(None)
+            elif any(names):
+                # Of two moments with names of their own neither is faster.
+                self.bars.show(partial(side_lines, result.named(names)))
+            else:
+                self.bars.show(partial(headline_lines, result))
             self.share_height()
         else:
             self.panes.take(message.name, result)
@@ -409,7 +414,7 @@ class CompareView(StatedView):
             self.hints.show_hints()
 
     def _end_walk(self) -> None:
-        """Let go of the slice that was walked to, and of the notice about it."""
+        """Drop the slice that was walked to, and the notice about it."""
         if self.highlighted.walked is not None:
             self.highlighted.walked = None
             self.hints.end_notice()
@@ -458,13 +463,6 @@ class CompareView(StatedView):
         return now, self.size.height - titles - self.statement.size.height - self.bars.size.height
 
 
-def _bars(headline: Headline, names: tuple[str, ...], width: int, textured: bool) -> list[Line]:
-    """The ratio and the bars; of two moments with names of their own the bars, since neither is faster."""
-    if any(names):
-        return side_lines(headline.named(names), width, textured)
-    return list(headline_lines(headline, width, textured))
-
-
 def _details(
     comparison: Comparison,
     parts: ShownParts,
@@ -505,11 +503,7 @@ class CompareScreen(SizedScreen):
     ) -> None:
         """`listed` says that the traces were picked from a list, to which one can go back."""
         super().__init__(CompareView(a, b, timeline_indexes, paths, tab))
-        self._listed = listed
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Going back takes a screen below, or the list that the traces were picked from."""
-        return self._listed or super().check_action(action, parameters) if action == "leave" else True
+        self.can_leave = listed
 
     @property
     def traces(self) -> tuple[Trace, ...]:

@@ -36,13 +36,6 @@ STATEMENT, HEADLINE = "statement", "headline"
 """Names of the results that are no table: the sentences about the comparison, and the ratio of the times."""
 
 
-def _result(computed: Comparison, name: str) -> Table | tuple[str, ...] | Headline:
-    """A table, the sentences or the headline of a comparison; this makes it."""
-    if name == HEADLINE:
-        return computed.headline
-    return computed.statement if name == STATEMENT else table_of(computed, name)
-
-
 class ComparedSides:
     """Two sides, A before and B after, with the part of each that is shown and what is known of both."""
 
@@ -148,7 +141,10 @@ class ComparedSides:
             result: Table | tuple[str, ...] | Headline | str
             try:
                 with guarded(f"The tab {name}"):
-                    result = _result(computed, name)
+                    if name == HEADLINE:
+                        result = computed.headline
+                    else:
+                        result = computed.statement if name == STATEMENT else table_of(computed, name)
             except TracetuiError as error:
                 result = str(error)
             self._owner.post_message(self.Computed(computed, name, result))

@@ -19,7 +19,6 @@ from textual.screen import Screen
 
 from tracetui.comparing.headline import Headline, side_names
 from tracetui.comparing.statement import SIDE_NAMES, Several
-from tracetui.drawing.stacked_bars import Line
 from tracetui.drawing.text.comparison_text import SIGNS, key_rows, several_readable, side_words
 from tracetui.drawing.text.headline_text import headline_lines
 from tracetui.drawing.text.readable_table import words
@@ -87,7 +86,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         openings = [f"{name} beside A: {clean(' '.join(sentences))}" for name, sentences in later]
         self.statement.sentences = (*sides, *openings)
         if self._headline is not None:
-            self.bars.show(partial(_bars, self._headline))
+            self.bars.show(partial(headline_lines, self._headline))
         self._totals = ordered(self._totals)
         table = several_readable(self._totals, several.others)
         measures = texts(_MEASURE, [words(str(row["measure"])) for row in table.rows()])
@@ -158,10 +157,6 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         ]
         meaning = clean(" ".join([str(cells["about"] or ""), *remarks]))
         self.query_one("#meaning", Bar).parts = (BarPart(meaning, "dim"),)
-
-
-def _bars(headline: Headline, width: int, textured: bool) -> list[Line]:
-    return list(headline_lines(headline, width, textured))
 
 
 class PairPicker(Picker[tuple[int, int]]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 
 import numpy as np
@@ -185,8 +186,12 @@ OWN_PARTNER, ROW_PARTNERS, NO_PARTNER = "", "with others", "none"
 
 def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
     """The header: both names, marks of damage, and the devices."""
-    devices = list(dict.fromkeys(name for side in sides for name in _devices(side)))
-    about = f"  {clean(', '.join(devices[:2]))}" if devices and width >= WIDE_CELLS else ""
+    devices: dict[str, None] = {}
+    for side in sides:
+        # An analysis that failed is reported in its own place.
+        with suppress(AnalysisFailed), guarded("The description of a side"):
+            devices.update(dict.fromkeys(recording_conditions(side).devices))
+    about = f"  {clean(', '.join([*devices][:2]))}" if devices and width >= WIDE_CELLS else ""
     marks = ["".join(f" {mark}" for mark in damage_marks(side.trace)) for side in sides]
     taken = len(about) + sum(map(len, marks)) + 2 * len("A  ") + 2
     room = max((width - taken) // 2, MIN_NAME_LETTERS)
@@ -195,15 +200,6 @@ def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
     for letter, name, mark in zip(MARKS, names, marks, strict=True):
         parts += [BarPart(f"{'  ' if parts else ''}{letter} ", "key"), BarPart(name, "strong"), BarPart(mark, "warn")]
     return *parts, BarPart(about, "dim")
-
-
-def _devices(side: Side) -> tuple[str, ...]:
-    """Names of the GPUs of a side; none where the analysis of what it is failed, which is reported in its own place."""
-    try:
-        with guarded("The description of a side"):
-            return recording_conditions(side).devices
-    except AnalysisFailed:
-        return ()
 
 
 def _distinct_names(names: list[str], room: int) -> list[str]:

@@ -104,7 +104,7 @@ class CompareLanes(LanesView):
         self.post_message(self.Fitted("parts", self.side))
 
     def _walk_to(self, row: int, direction: int) -> None:
-        """Go on within the part; who has left it by the mouse goes where he likes."""
+        """Go on within the part, or anywhere once the mouse has left it."""
         part = self._part
         if part is None or (row >= 0 and (part.holds(row) or not part.holds(self.selected))):
             super()._walk_to(row, direction)

@@ -1,1 +1,1 @@
-"""The screen of a memory snapshot: a curve with a cursor, and below it who holds what there."""
+"""The screen of a memory snapshot: a curve with a cursor, and below it the live memory there by owner."""

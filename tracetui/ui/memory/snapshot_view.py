@@ -29,7 +29,7 @@ from tracetui.ui.widgets.bar import Bar, BarPart, FocusedPart
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SizedScreen
 from tracetui.ui.widgets.statement import StatedView
-from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
+from tracetui.ui.widgets.tabbed_list import ListArrangement, TabbedList
 from tracetui.ui.widgets.table_view import TableView
 from tracetui.ui.widgets.tabs import Tab
 
@@ -112,14 +112,8 @@ class SnapshotList(TabbedList):
         # The sentence stands above the tabs.
         return Table(table.columns)
 
-    def _group_at(self, table: Table, row: int) -> OpenGroup | None:
-        return None
-
     def _missing_note(self) -> str:
         return ""
-
-    def _empty_note(self, table: Table) -> str:
-        return table.note or "There is nothing to list."
 
     def _tabs(self) -> Sequence[Tab]:
         ooms = count(len(self.history.ooms)) if self.history.ooms else ""
@@ -346,6 +340,7 @@ class SnapshotScreen(SizedScreen):
     """Composes one `SnapshotView`."""
 
     view: SnapshotView
+    can_leave: bool = True
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
     ]
@@ -357,7 +352,3 @@ class SnapshotScreen(SizedScreen):
     def label(self) -> str:
         """The file's name."""
         return self.view.snapshot.label
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is always the list of traces to go back to."""
-        return True if action == "leave" else super().check_action(action, parameters)

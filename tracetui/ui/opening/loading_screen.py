@@ -113,7 +113,7 @@ class LoadingScreen(Screen[None]):
         self.load()
 
     def on_unmount(self) -> None:
-        """Nobody waits for the trace any more."""
+        """Stop reading: the screen is gone."""
         self._stop.set()
 
     def action_stop(self) -> None:

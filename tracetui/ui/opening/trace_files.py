@@ -224,7 +224,7 @@ class FolderWatch:
 
 
 def _is_complete(path: Path) -> bool:
-    """True where a file that nobody writes to any more is whole, as far as its end tells."""
+    """True where a file that is no longer written to is whole, judged by its end."""
     if path.suffix not in _PLAIN:
         return True
     try:

@@ -172,9 +172,6 @@ class RankList(TabbedList):
     def _missing_note(self) -> str:
         return self._failed.get(self.pane, self.note)
 
-    def _empty_note(self, table: Table) -> str:
-        return table.note or "There is nothing to list."
-
     def _tabs(self) -> Sequence[Tab]:
         tables = self.tables
         return [

@@ -12,10 +12,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.drawing.stacked_bars import Line
 from tracetui.drawing.text import rank_text
 from tracetui.model.intervals import Int64
-from tracetui.model.table import NULL, Table
+from tracetui.model.table import NULL
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName
 from tracetui.opening.rank_reading import SummaryWork
@@ -98,10 +97,6 @@ RANK_COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
-def _bars(table: Table, run_ns: int, most: int, width: int, textured: bool) -> list[Line]:
-    return rank_text.rank_bars(table, run_ns, width, most, textured)
-
-
 class RankView(StatedView):
     """A set of ranks on screen."""
 
@@ -138,7 +133,7 @@ class RankView(StatedView):
         self.reader.start()
 
     def on_unmount(self) -> None:
-        """Nobody waits for the ranks any more."""
+        """Stop reading: the screen is gone."""
         self.reader.stopping.set()
 
     def on_resize(self) -> None:
@@ -187,7 +182,7 @@ class RankView(StatedView):
         """Draw what the ranks spend the run on, those first that others waited for most."""
         ranks, table = self.ranks, self.panes.tables.get(RANKS)
         if ranks is not None and table is not None:
-            self.bars.show(partial(_bars, table, ranks.run_ns, self._max_bars))
+            self.bars.show(partial(rank_text.rank_bars, table, ranks.run_ns, self._max_bars))
         self.share_height()
 
     def _bar_lines(self, width: int, height: int) -> int:
@@ -478,6 +473,7 @@ class RankScreen(SizedScreen):
     stays_below: ClassVar[bool] = True
     """A trace that is opened from it comes above it, to go back to it."""
     view: RankView
+    can_leave: bool = True
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ESCAPE, "leave", "Stop reading, or back", "Shows what came; then back to the list.", "back"),
         command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
@@ -493,10 +489,6 @@ class RankScreen(SizedScreen):
     def label(self) -> str:
         """The folder."""
         return self.view.where
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is always the list of traces to go back to."""
-        return True if action == "leave" else super().check_action(action, parameters)
 
     def action_leave(self) -> None:
         """Stop reading and show what came; else go to the list of traces."""

@@ -201,7 +201,7 @@ class AttachPicker(Picker[Any]):
 
     @dataclass
     class Refused(Message):
-        """Nobody can be listened to."""
+        """The socket cannot be opened."""
 
         why: str
 

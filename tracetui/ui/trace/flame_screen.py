@@ -90,12 +90,16 @@ class FlameView(Surface, can_focus=True):
         """Show a tree, at the place that it was left at as far as it has that."""
         self.keep_place(place)
         self.icicle = icicle
-        rows = _rows_by_path(icicle.table) if icicle is not None else {}
+        rows: dict[tuple[str, ...], int] = {}
+        if icicle is not None:
+            for row in range(len(icicle.table)):
+                # Of equal paths the first.
+                rows.setdefault(_path(icicle.table, row), row)
         top, cursor = (_nearest(rows, path) for path in (place.top, place.cursor))
         self._see(replace(self.look, top=top, cursor=cursor if self._is_below(cursor, top) else top, hits=frozenset()))
 
     def keep_place(self, place: FlamePlace) -> None:
-        """Keep in `place` what is looked at, while there is anything."""
+        """Keep the top row and the cursor in `place`, unless the tree is empty."""
         if self.icicle is not None:
             place.top, place.cursor = (_path(self.icicle.table, row) for row in (self.look.top, self.look.cursor))
 
@@ -210,15 +214,8 @@ class FlameView(Surface, can_focus=True):
         self.post_message(self.Moved())
 
 
-def _rows_by_path(table: Table) -> dict[tuple[str, ...], int]:
-    """The rows by their names without the first, which differs from part to part; of equal paths the first."""
-    rows: dict[tuple[str, ...], int] = {}
-    for row in range(len(table)):
-        rows.setdefault(_path(table, row), row)
-    return rows
-
-
 def _path(table: Table, row: int) -> tuple[str, ...]:
+    """The names of a row and those around it, without the first, which differs from part to part."""
     return tuple(str(table["path"].cell(row)).split(";")[1:])
 
 
@@ -308,7 +305,7 @@ class FlameScreen(Overlay[tuple[int, str]]):
         return self.part, by_of(self.place.rows, self.place.measure)
 
     def _ask(self) -> None:
-        """Have the tree made that is to be seen."""
+        """Have the current tree made."""
         self._note = WAITING_NOTE
         self._show_words()
         self._build(*self._key)
@@ -356,7 +353,7 @@ class FlameScreen(Overlay[tuple[int, str]]):
         self._show_words()
 
     def _show_words(self) -> None:
-        """Say at the top what is seen, and below the icicle what is known of the row under the cursor."""
+        """Name the tree at the top, and describe the row under the cursor below the icicle."""
         rows, measure = self.place.rows, self.place.measure
         choices = (("P", measure, _MEASURE_WORDS), ("b", rows, _ROW_WORDS))
         parts = [BarPart(f"flame · {self._part_words}", "strong"), *_choice_parts(choices, False)]

@@ -32,13 +32,6 @@ MAX_OFFERED = 30
 """Maximum names that are offered for what was typed."""
 
 
-def operator_names(trace: Trace) -> list[str]:
-    """The names of all operators, those with the most calls first."""
-    slices = trace.slices
-    calls = np.bincount(slices.name[slices.kind == Kind.CPU_OP], minlength=1)
-    return [trace.names[name] for name in np.argsort(-calls, kind="stable").tolist() if calls[name]]
-
-
 def operators_meant(names: list[str], text: str) -> list[str]:
     """The operators that a text may mean: the one of that name, else those that begin so, with or without namespace."""
     if text in names:
@@ -98,7 +91,10 @@ class LineCommands(RangeCommands):
 
     def line_commands(self) -> list[LineCommand]:
         """The commands of the command line, in the order in which it offers them."""
-        names, kernels = operator_names(self.trace), count(len(self._activities()))
+        slices, kernels = self.trace.slices, count(len(self._activities()))
+        calls = np.bincount(slices.name[slices.kind == Kind.CPU_OP], minlength=1)
+        # Operators with the most calls first.
+        names = [self.trace.names[name] for name in np.argsort(-calls, kind="stable").tolist() if calls[name]]
         numbers = [*map(str, self.steps), ALL]
         return [
             LineCommand("step", "NUMBER, or all", self._read_step, partial(beginning, numbers)),

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tracetui.comparing.side import side
-from tracetui.comparing.variants import Variants, variants
+from tracetui.comparing.variants import variants
 from tracetui.drawing.format import cut_name
 from tracetui.errors import UsageError
 from tracetui.linking.call_sites import SITES
@@ -212,7 +212,10 @@ def comparable_scopes(trace: Trace, step: int | None, selected: int) -> list[Com
 
     In a trace without steps the variants of one computation come first.
     """
-    sets = [ComparableScopes(_variants_title(each), each.scopes) for each in variants(trace)]
+    sets = []
+    for each in variants(trace):
+        names = ", ".join(cut_name(clean(name), 40) for name in each.names)
+        sets.append(ComparableScopes(f"{names}: {len(each.scopes)} variants side by side", each.scopes))
     known = step_labels(trace)
     choices = [*([] if known else sets), ComparableScopes("this trace with another trace", OTHER_TRACE)]
     current = step if step is not None else step_of(trace, selected)
@@ -224,12 +227,6 @@ def comparable_scopes(trace: Trace, step: int | None, selected: int) -> list[Com
         choices = [_steps(number, current) for number in ordered[:1]] + choices
         choices += [_steps(number, current) for number in ordered[1:]]
     return choices + (sets if known else []) + _adjacent_runs(trace, selected)
-
-
-def _variants_title(found: Variants) -> str:
-    """`unfused, fused: 4 variants side by side`."""
-    names = ", ".join(cut_name(clean(name), 40) for name in found.names)
-    return f"{names}: {len(found.scopes)} variants side by side"
 
 
 def scopes_beside_range(trace: Trace, time_range: TimeRange) -> list[ComparableScopes]:

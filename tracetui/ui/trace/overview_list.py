@@ -24,6 +24,7 @@ from tracetui.overview.facts import Entry, Overview
 from tracetui.overview.overview_table import kept_overview
 from tracetui.overview.strip import Strip as TimeStrip
 from tracetui.overview.strip import strip_of
+from tracetui.ui.widgets.surface import colour_count
 from tracetui.ui.widgets.table_view import TableView
 
 NAME = "overview"
@@ -120,13 +121,9 @@ class OverviewList(TableView):
             strip = known[2] if known is not None and known[0] is overview and known[1] == cells else None
             if strip is None:
                 self._make_strip(overview, cells)
-            self._picture = Picture(overview, strip, width, size.height, self._terminal)
+            look = Look(colour_count(self.app), self.app.current_theme.dark)
+            self._picture = Picture(overview, strip, width, size.height, look)
         return self._picture
-
-    @property
-    def _terminal(self) -> Look:
-        few = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
-        return Look(0 if self.app.no_color else 16 if few else 256, self.app.current_theme.dark)
 
     @work(thread=True, exclusive=True, group="strip")
     def _make_strip(self, overview: Overview, cells: int) -> None:

@@ -19,11 +19,6 @@ OWN_KEYS = {name: PANES[name].key for name in TABS if PANES[name].key not in (""
 """The keys of the panes that have one of their own."""
 
 
-def shown_key_of(pane: str) -> str:
-    """The pane's own key as a person reads it; empty where it has none."""
-    return str(keys.tab_key(OWN_KEYS[pane])) if pane in OWN_KEYS else ""
-
-
 def tab_groups(tabs: Sequence[Tab], current: str) -> list[TabGroup]:
     """The groups of some tabs; a key opens the first pane that lists anything, in the open group the next one."""
     by_name = {tab.name: tab for tab in tabs}

@@ -44,10 +44,11 @@ from tracetui.panes import PANES
 from tracetui.tables.source_table import index_of_line
 from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
+from tracetui.ui.base.keys import tab_key
 from tracetui.ui.trace.described_list import DescribedList, TableKey
 from tracetui.ui.trace.overview_list import NAME as OVERVIEW
 from tracetui.ui.trace.overview_list import OverviewList
-from tracetui.ui.trace.pane_groups import TABS, shown_key_of, tab_groups
+from tracetui.ui.trace.pane_groups import OWN_KEYS, TABS, tab_groups
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
 from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import BarPart
@@ -725,7 +726,13 @@ class PaneList(DescribedList):
 
     def _tabs(self) -> Sequence[Tab]:
         return [
-            Tab(name, PANES[name].title, self._count(name), shown_key_of(name), self._is_empty(name))
+            Tab(
+                name,
+                PANES[name].title,
+                self._count(name),
+                str(tab_key(OWN_KEYS[name])) if name in OWN_KEYS else "",
+                self._is_empty(name),
+            )
             for name in TABS
             if name == self.pane or (name in self._offered and (name != "range" or self.time_range))
         ]

@@ -329,11 +329,7 @@ def _by_text(kernels: Table, rows: Int64, name: str, title: str) -> Bars:
     items = []
     for index in np.argsort(-total, kind="stable")[:MAX_BARS].tolist():
         label = strings[int(used[index])] if used[index] >= 0 else "unknown"
-        family = str(kernels["family"].cell(longest[index]))
-        hue = _family_hue(family)
+        family = Family.__members__.get(str(kernels["family"].cell(longest[index])).upper(), Family.OTHER)
+        hue = FAMILY_HUES.get(family, Hue.OTHER)
         items.append(BarItem(label, float(total[index]), hue, f"×{count(int(calls[index]))}"))
     return Bars(title, tuple(items), float(total.sum()))
-
-
-def _family_hue(name: str) -> Hue:
-    return FAMILY_HUES.get(Family[name.upper()], Hue.OTHER) if name.upper() in Family.__members__ else Hue.OTHER

@@ -161,10 +161,9 @@ def highlighted_with_gap(trace: Trace, gap: int, is_explained: bool) -> frozense
     return frozenset(rows - {-1})
 
 
-def gap_beside(trace: Trace, gap: int, direction: int) -> int:
-    """The gap of the same device after (1) or before (-1) a gap, -1 at the end."""
-    idle = idleness(trace)
-    of_device = np.flatnonzero(idle.device == idle.device[gap])
+def gap_beside(device: Int64, gap: int, direction: int) -> int:
+    """The gap of the same device after (1) or before (-1) a gap, -1 at the end; `device` is that of each gap."""
+    of_device = np.flatnonzero(device == device[gap])
     index = int(np.searchsorted(of_device, gap)) + direction
     return int(of_device[index]) if 0 <= index < len(of_device) else -1
 

@@ -350,8 +350,6 @@ def _shapes(args: Mapping[str, Any]) -> list[ArgText]:
 
 # The cause of a slice: Python, autograd, what is around it, and graphs.
 
-MAX_NAME_LETTERS = 40
-"""Characters of a name inside a sentence."""
 MAX_CHAIN_LEVELS = 12
 """Maximum levels of a chain at capture that are shown."""
 

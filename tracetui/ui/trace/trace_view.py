@@ -371,7 +371,7 @@ class TraceView(LineCommands):
         """Select the next gap of the list, or where gaps are not listed that of the device."""
         view = self.panes.view
         if not self.panes.lists_gaps:
-            gap = gap_beside(self.trace, self.gap, direction)
+            gap = gap_beside(idleness(self.trace).device, self.gap, direction)
         else:
             index = view.cursor + (direction if self.gap >= 0 and view.located else 0)
             is_listed = view.table is not None and view.table.slices is not None and 0 <= index < len(view.order)

@@ -234,12 +234,7 @@ FEWEST_NUMBERS = 3
 _BUSY = "GPU busy "
 _MAKER = re.compile(r"\b(?:NVIDIA|AMD|Instinct|GeForce|Tesla) ")
 _BOARD = re.compile(r"[ -](?:SXM\d?|PCIe|DGX\w*|PG\d+|\d+GB)\b[-\w ]*?(?= x\d|,| \(|$)")
-"""What a short line leaves out of the name of a device: its maker, and its board and memory."""
-
-
-def _brief_device(text: str) -> str:
-    """`A100 x8` of `NVIDIA A100-SXM4-80GB x8`, `H100` of `NVIDIA H100 80GB HBM3`."""
-    return _BOARD.sub("", _MAKER.sub("", text))
+"""Left out of the name of a device on a short line, with its maker: `A100 x8` of `NVIDIA A100-SXM4-80GB x8`."""
 
 
 def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPart, ...]:
@@ -296,7 +291,10 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
             marks = short_marks
             # The verdict, the device, the busy time.
             words.sort(key=lambda each: (_BUSY in each[1], each[0]))
-            words = [(rank, _brief_device(text) if rank else text.replace(_BUSY, "busy ")) for rank, text in words]
+            words = [
+                (rank, _BOARD.sub("", _MAKER.sub("", text)) if rank else text.replace(_BUSY, "busy "))
+                for rank, text in words
+            ]
         else:
             words = [each for each in words if each[0] != worst]
     rest = [*(BarPart(f"  {mark}", "warn") for mark in marks), BarPart("  " + " · ".join(text for _, text in words))]
@@ -482,7 +480,7 @@ class HintsBar(Bar):
         self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)
 
     def take_key(self, name: str, character: str | None) -> None:
-        """Let go of a notice that stood here before a key, and say where the key works if it does nothing here.
+        """Drop the notice from before a key, and say where the key works if it does nothing here.
 
         To be called before the key is carried out.
         """

@@ -97,7 +97,7 @@ def _is_empty(column: Column) -> bool:
 
 
 def _direction(column: Column) -> int:
-    """The direction in which the numbers of a column go from row to row, those without a value last."""
+    """1 where the numbers of a column ascend from row to row, -1 where they descend, else 0; nulls may stand last."""
     values = column.values[~column.nulls()] if not column.is_text else column.values[:0]
     if len(values) < 2 or values[0] == values[-1] or column.nulls()[: len(values)].any():
         return 0
@@ -106,7 +106,7 @@ def _direction(column: Column) -> int:
 
 
 def sorting_column(layout: list[ShownColumn], main: tuple[str, ...] = ()) -> tuple[str | None, bool]:
-    """The column by which the rows of a table are in order as they are, and whether from the largest on.
+    """The column that the rows of a table are sorted by, and whether descending.
 
     Of several that is one of the `main` columns, and else one in which the largest is first.
     """

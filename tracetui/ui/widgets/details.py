@@ -105,15 +105,6 @@ def fact_lines(fact: DetailFact, width: int) -> list[DetailLine]:
     return [first, *(DetailLine(" " * LABEL + piece) for piece in pieces[1:])]
 
 
-def sentence_lines(sentences: Sequence[str], width: int) -> list[DetailLine]:
-    """Sentences one below the other, the first as a title, and a rule under the last."""
-    lines: list[DetailLine] = []
-    for index, sentence in enumerate(sentences):
-        lines += [DetailLine(piece, "plain" if index else "title") for piece in folded(sentence, width)]
-        lines.append(DetailLine(""))
-    return [*lines[:-1], DetailLine("─" * width, "label")] if lines else []
-
-
 MAX_LINES_TO_A_LINK = 3
 """Maximum lines beyond the screen at which a link is gone to at once; to one further away lines are scrolled."""
 WAITING_NOTE = "computing …"
@@ -299,7 +290,8 @@ class Details(Scroller, can_focus=True):
             with guarded("The description"):
                 lines = [DetailLine(WAITING_NOTE, "label")] if self.is_waiting and not is_of_row else make(width)
         except AnalysisFailed as failure:
-            lines = sentence_lines((clean(str(failure)),), width)
+            lines = [DetailLine(piece, "title") for piece in folded(clean(str(failure)), width)]
+            lines.append(DetailLine("─" * width, "label"))
         before, self.lines = self.lines, [*above, *lines]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)

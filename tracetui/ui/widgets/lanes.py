@@ -406,7 +406,7 @@ class LanesView(Surface, can_focus=True):
             self._fold(self._grid.layout.lane_at(max(self._grid.layout.line_of(self.selected), 0)))
 
     def action_pin(self) -> None:
-        """Pin the lane of the selection at the top, or let go of it."""
+        """Pin the lane of the selection at the top, or unpin it."""
         if self._grid is not None and self.selected >= 0:
             self._grid.layout.pin(int(self._grid.timeline_index.trace.slices.lane[self.selected]))
             self.post_message(self.Folded())
@@ -430,7 +430,7 @@ class LanesView(Surface, can_focus=True):
                 self._move(self._grip[2].pan(self._grip[0] - event.x))
 
     def on_mouse_up(self, event: MouseUp) -> None:
-        """Let go; without a drag it was a click."""
+        """End the drag; a press without one is a click."""
         grip, self._grip = self._grip, None
         start, self._range_start = self._range_start, None
         self.release_mouse()
@@ -485,8 +485,9 @@ class LanesView(Surface, can_focus=True):
             self._fold(lines[number].lane)
             return
         begin, end = self._current().pan(x - left).edges(1).tolist()
-        row = self._grid.timeline_index.slice_at(lines[number].track, begin, end)
-        if row >= 0 and self._grid.timeline_index.is_idle_track(lines[number].track):
+        track, index = lines[number].track, self._grid.timeline_index
+        row = index.slice_at(track, begin, end)
+        if row >= 0 and track >= index.idle_track(0):
             self.post_message(self.Selected(row, self, is_gap=True))
         elif row < 0 and self.is_range_open:
             self.post_before_redraw(self.RangeDrawn(None, self._time_of(x)))

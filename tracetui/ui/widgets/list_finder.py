@@ -225,7 +225,13 @@ class SearchLine(Vertical):
         """Show below the text what is wrong with it, with a caret under the position (characters before it)."""
         line = self.query_one(TypedText)
         column = self._label.outer_size.width - 1 + cell_len(line.value[:at]) - line.scroll_offset.x
-        self.below.parts = (BarPart(_pointing(sentence, column, self.size.width - 2), "warn"),)
+        width, room = self.size.width - 2, column - 1 - cell_len(sentence)
+        if column >= 0 and column + 4 + cell_len(sentence.partition(". ")[0]) <= width:
+            sentence = f"{' ' * column}^ {sentence}"
+        elif room >= 0 and column < width:
+            sentence = f"{' ' * room}{sentence} ^"
+        # Else not even the beginning of the sentence has room beside a caret.
+        self.below.parts = (BarPart(sentence, "warn"),)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search as it is typed."""
@@ -241,15 +247,6 @@ class SearchLine(Vertical):
     def action_give_up(self) -> None:
         """Escape: drop it."""
         self.post_message(self.Typed(self.purpose, "", given_up=True))
-
-
-def _pointing(sentence: str, column: int, width: int) -> str:
-    """A sentence beside a caret in a column; the caret is left out where even the sentence's beginning has no room."""
-    beginning = cell_len(sentence.partition(". ")[0]) + 2
-    if column >= 0 and column + 2 + beginning <= width:
-        return f"{' ' * column}^ {sentence}"
-    room = column - 1 - cell_len(sentence)
-    return f"{' ' * room}{sentence} ^" if room >= 0 and column < width else sentence
 
 
 class ListFinder:
@@ -297,10 +294,6 @@ class ListFinder:
             f"{self.search.text}   {self.search.words}   {keys.NEXT_MATCH} {keys.PREVIOUS_MATCH} next and previous, "
             "esc clears"
         )
-
-    def keep_rows(self, text: str) -> None:
-        """List only the rows that a filter keeps."""
-        self._list(text)
 
     def clear(self, purpose: str | None = None) -> None:
         """Drop the search, the filter, or both."""
@@ -353,18 +346,18 @@ class ListFinder:
             return True
         if not ends_in_word(table, text) or accepted:
             self._settled = text if is_condition(table, text) else ""
-        self._list(text)
+        self.keep_rows(text)
         rows = len(self.panes.view.order)
         self.line.show_count(f"{rows:,} row{'' if rows == 1 else 's'} ")
         return True
 
     def _list_settled(self) -> None:
         """List what the last whole condition keeps while the next one is unfinished or wrong."""
-        self._list(self._settled)
+        self.keep_rows(self._settled)
         self.line.show_count("")
 
-    def _list(self, text: str) -> None:
-        """List the rows that a filter keeps."""
+    def keep_rows(self, text: str) -> None:
+        """List only the rows that a filter keeps."""
         if self.panes.arrangement.filter != text:
             self.panes.arrange_by(replace(self.panes.arrangement, filter=text))
             self._filtered()

@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 
 from tracetui.drawing.hues import Hue
 from tracetui.ui.base.analysis_safe import AnalysisSafe
-from tracetui.ui.widgets.surface import CachedStyle
+from tracetui.ui.widgets.surface import CachedStyle, colour_count
 
 
 @lru_cache(maxsize=256)
@@ -38,20 +38,12 @@ class Scroller(AnalysisSafe, CachedStyle, ScrollView):
     @property
     def is_plain(self) -> bool:
         """True where the terminal has 16 colours or none: textures tell the parts of a bar apart."""
-        return self._colour_count < 256
+        return colour_count(self.app) < 256
 
     def hued(self, hue: Hue, base: Style) -> Style:
         """A style in the colour of a hue; as it is where there are no colours."""
-        if self._colour_count == 0:
-            return base
-        return _in_colour(base, hue.colour(self._colour_count, self.app.current_theme.dark))
-
-    @property
-    def _colour_count(self) -> int:
-        if self.app.no_color:
-            return 0
-        is_of_16 = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
-        return 16 if is_of_16 else 256
+        count = colour_count(self.app)
+        return _in_colour(base, hue.colour(count, self.app.current_theme.dark)) if count else base
 
     def set_length(self, lines: int) -> None:
         """Set the number of lines to scroll over."""

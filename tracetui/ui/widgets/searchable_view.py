@@ -115,7 +115,7 @@ class TimelineActions:
         self.timeline.action_measure()
 
     def action_pin(self) -> None:
-        """Pin the lane of the selection, or let go of it."""
+        """Pin the lane of the selection, or unpin it."""
         self.timeline.action_pin()
 
     def action_fold(self) -> None:
@@ -411,6 +411,8 @@ class SizedScreen(AnalysisSafe, Screen[None]):
         (60, "-narrow"),
         (110, "-wide"),
     ]
+    can_leave: bool = False
+    """True where there is always the list of traces to go back to."""
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     """As in `Screen`, but a change of focus does not repaint the screen: the widgets that it concerns do."""
     VERTICAL_BREAKPOINTS = [
@@ -461,7 +463,7 @@ class SizedScreen(AnalysisSafe, Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Going back takes somewhere to go."""
-        return self.is_over_another if action == "leave" else True
+        return self.can_leave or self.is_over_another if action == "leave" else True
 
     def action_leave(self) -> None:
         """Back to the screen below, or to the list of traces."""

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from tracetui.drawing.hues import is_plain
 from tracetui.drawing.stacked_bars import Line, in_ascii, segments
-from tracetui.ui.widgets.surface import CachedStyle
+from tracetui.ui.widgets.surface import CachedStyle, colour_count
 
 MakeLines = Callable[[int, bool], Sequence[Line]]
 """Makes the lines for a width, and for a terminal whose colours do not tell parts apart."""
@@ -38,7 +38,7 @@ class StackedLines(CachedStyle, Widget):
         self.refresh()
 
     def wanted(self, width: int, most: int) -> int:
-        """Lines that it needs on a screen of a width, at most so many."""
+        """Lines that it needs on a screen of a width, at most `most`."""
         return min(len(self._lines(width - 2)), most)
 
     @property
@@ -52,21 +52,13 @@ class StackedLines(CachedStyle, Widget):
         lines = self._lines(width)
         if y >= len(lines):
             return Strip.blank(width, ground)
-        drawn = segments(lines[y], self._colours, self.app.current_theme.dark, ground)
+        drawn = segments(lines[y], colour_count(self.app), self.app.current_theme.dark, ground)
         return Strip(drawn).adjust_cell_length(width, ground)
-
-    @property
-    def _colours(self) -> int:
-        """256, 16, or 0 for none."""
-        if self.app.no_color:
-            return 0
-        few = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
-        return 16 if few else 256
 
     def _lines(self, width: int) -> Sequence[Line]:
         if self._make is None or width <= 0:
             return ()
-        key = width, self._colours < 256 or is_plain(os.environ)
+        key = width, colour_count(self.app) < 256 or is_plain(os.environ)
         if key not in self._made:
             if len(self._made) >= self.MAX_KEPT:
                 self._made.clear()

@@ -25,7 +25,7 @@ MORE = " … V: all"
 
 
 def _whole_words(text: str, room: int) -> str:
-    """A line in so many cells, without a word that would have been cut; one word alone is cut."""
+    """A line in `room` cells, cut between words; a single word is cut within."""
     if cell_len(text) <= room:
         return text
     kept = cut_line(text, room + 1).rstrip(CUT)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+from textual.app import App
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -98,6 +99,13 @@ def _colour(number: int) -> Color | None:
     return None if number == GROUND else Color.from_ansi(number)
 
 
+def colour_count(app: App[Any]) -> int:
+    """Colours of the terminal: 256, 16, or 0 for none."""
+    if app.no_color:
+        return 0
+    return 16 if app.native_ansi_color or app.console.color_system in ("standard", "windows") else 256
+
+
 class CachedStyle(_Widget):
     """Mixin for widgets that draw their own lines, whose text colour and background are not worked out for each line.
 
@@ -140,12 +148,7 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
     @property
     def colours(self) -> Palette:
         """The palette that suits the terminal and the theme."""
-        number = 256
-        if self.app.no_color:
-            number = 0
-        elif self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows"):
-            number = 16
-        return palette(number, self.app.current_theme.dark, is_plain(os.environ))
+        return palette(colour_count(self.app), self.app.current_theme.dark, is_plain(os.environ))
 
     def changed(self, everything: bool = True) -> None:
         """Draw again once the messages at hand are dealt with."""
@@ -158,7 +161,7 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
                 self._redraw_after_parent()
 
     def post_before_redraw(self, message: Message) -> None:
-        """Post a message that the parent is to deal with before this widget is drawn again.
+        """Post a message that the parent handles before this widget is drawn again.
 
         What the parent changes elsewhere then reaches the terminal in the same write, not one frame later.
         """

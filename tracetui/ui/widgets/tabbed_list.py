@@ -237,7 +237,7 @@ class TabbedList(AnalysisSafe, Widget):
 
     def _group_at(self, table: Table, row: int) -> OpenGroup | None:
         """The group at a row of the grouped table; None where its rows are not known."""
-        raise NotImplementedError
+        return None
 
     def _in_group(self, table: Table, group: OpenGroup) -> NDArray[np.bool_]:
         """Mask of the single rows of a group."""
@@ -359,7 +359,7 @@ class TabbedList(AnalysisSafe, Widget):
 
     def _empty_note(self, table: Table) -> str:
         """The note in place of rows where the table has none."""
-        raise NotImplementedError
+        return table.note or "There is nothing to list."
 
     def _note_below(self, table: Table) -> str:
         """The note below the rows; empty where it stands elsewhere."""
