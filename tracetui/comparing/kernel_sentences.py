@@ -30,6 +30,7 @@ from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import unit_of_work, work_ratios
 from tracetui.frozen import frozen
+from tracetui.idle.scope_times import step_overlaps
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
@@ -326,6 +327,7 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
     if cpu is None:
         return []
     by_units = [f"GPU time by the work of a step: {per_units(gpu, units)}."] if gpu and len(units) > 1 else []
+    by_units = [*_overlapping(a, b, totals, names), *by_units]
     on_cpu = f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, is_judged, unit, gpu is not None)}."
     if gpu is None:
         return [on_cpu]
@@ -343,6 +345,22 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
     word = "busy" if is_alone else "busy with its own work"
     times_busy = time_scale((gpu.a.median, gpu.b.median)).change(busy.a.median, busy.b.median)
     return [f"{span}; {word} for {times_busy} of that.", on_cpu, *by_units]
+
+
+def _overlapping(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str]) -> Iterator[str]:
+    """The sentence about steps that overlap on the GPU, whose own work is more than their period; none otherwise."""
+    period = _of(totals, "period_us")
+    sides = [
+        name
+        for name, side in zip(names, (a, b), strict=True)
+        if side.part_kind == STEP and step_overlaps(side.trace).any()
+    ]
+    if sides and period:
+        change = time_scale((period.a.median, period.b.median)).change(period.a.median, period.b.median)
+        yield (
+            f"Steps of {joined(sides)} overlap on the GPU, so that a step's own work takes more than its period: "
+            f"period {change}."
+        )
 
 
 def _of(totals: TotalsByName, name: str) -> Difference | None:

@@ -19,7 +19,14 @@ from tracetui.findings import finding_list
 from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
 from tracetui.frozen import frozen
 from tracetui.idle.idleness import device_order
-from tracetui.idle.scope_times import idle_stretches, idle_within, median_step, scope_title, times_in_words
+from tracetui.idle.scope_times import (
+    idle_stretches,
+    idle_within,
+    median_step,
+    scope_title,
+    step_overlaps,
+    times_in_words,
+)
 from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence, scope_utilisation
 from tracetui.idle.waits import WORDS, Cause, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
@@ -106,6 +113,8 @@ class Overview:
     """Median duration in ns of the kernels of the scope."""
     steps: int = 0
     """Number of all steps, of which the first `MAX_STEPS` have an entry."""
+    overlap: str = ""
+    """Clause on steps that overlap on the GPU."""
     no_steps: str = ""
     """Words in place of steps."""
     where: str = ""
@@ -182,6 +191,7 @@ def _base(trace: Trace, part: Part | None) -> Overview:
         start_up,
         _median_kernel(trace, part),
         len(steps(trace)),
+        "they overlap" if step_overlaps(trace).any() else "",
         "turned off" if trace.steps_by == NONE else "none recorded",
         _where_by(trace, has_gpu),
     )

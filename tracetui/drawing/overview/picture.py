@@ -221,15 +221,13 @@ class Picture:
 
     @property
     def _steps_title(self) -> str:
-        rows = self.of("step")
+        rows, overview = self.of("step"), self.overview
+        if not rows:
+            return "steps" if "step" in overview.pending else "no steps"
         odd = sum(bool(entry.note) for _, entry in rows)
-        return (
-            f"steps ({self.overview.steps:,})" + (f" · {odd} odd ▲" if odd else "")
-            if rows
-            else "steps"
-            if "step" in self.overview.pending
-            else "no steps"
-        )
+        times = "period" if overview.has_gpu else "CPU time"
+        parts = (f"steps ({overview.steps:,}) by {times}", f"{odd} off the median ▲" if odd else "", overview.overlap)
+        return " · ".join(filter(None, parts))
 
     # What a step is spent on.
 
