@@ -143,7 +143,7 @@ def test_without_that_wait_nothing_of_it_is_said() -> None:
 def test_a_comparison_says_how_the_wait_before_the_first_kernel_changed() -> None:
     text = "\n".join(statement(side(loading(2_000)), side(loading(1_000))))
     assert "GPU wait per step before its first kernel" in text
-    assert "2,002 → 1,002 µs" in text
+    assert "2.00 → 1.00 ms" in text
     assert "GPU wait" not in "\n".join(statement(side(loading(0)), side(loading(0))))
 
 

@@ -210,7 +210,7 @@ def waiting(us: int) -> Trace:
 
 def test_a_step_that_waits_is_told_as_a_whole():
     text = said(waiting(2000), waiting(1000))
-    assert "The step as a whole, waits for the GPU included, 3,000 → 2,000 µs: 1.50 times as fast" in text
+    assert "The step as a whole, waits for the GPU included, 3.00 → 2.00 ms: 1.50 times as fast" in text
     assert "as a whole" not in said(tutorial.mlp(), tutorial.mlp(COMPILED))
 
 
