@@ -38,6 +38,8 @@ MIN_STEPS = 3
 MIN_OUTLIER_SHARE = 0.8
 """Minimum share of a finding's cost in one step from which on the first sentence names that step."""
 NO_FINDINGS = "No rule found anything to report."
+OF_THE_FILE = frozenset(("no-gpu", "not-judged", "not-pytorch", "other-accelerator", "stack-recording"))
+"""Findings about the whole recording: the step of the slice beside them says nothing."""
 
 
 def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside: Finding | None = None) -> str:
@@ -57,7 +59,7 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     unexplained = verdict is not None and 100 * idle >= BUSY * scope.time and verdict.is_unexplained
     # Half of the idle time at least is without a cause then.
     if verdict is not None and unexplained and all(2 * cost < idle for cost in costs):
-        return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}."
+        return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}{verdict.unseen_text}."
     if large:
         sentence = f"{doubt}{large[0].title}{large[0].where}."
         sentence += f" First: {large[0].action}." if large[0].action else ""
@@ -155,7 +157,7 @@ def _with_step(scope: Scope, finding: Finding, rule: Rule) -> Finding:
     alone = sum(each.cost or 0 for each in rule(Scope(scope.trace, number)) if each.id == finding.id)
     if alone < MIN_OUTLIER_SHARE * finding.cost:
         return finding
-    return replace(finding, where=f" (only step {number} of {scope.rounds:,})")
+    return replace(finding, where=f" (only step {number}, one of {scope.rounds:,})")
 
 
 def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -169,7 +171,7 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     scope, results = Scope(trace, step), _checked_results(trace, step)
     all_findings, failures = results.listed, results.failures
     rows = np.array([finding.row for finding in all_findings], np.int64)
-    number = _step_numbers(trace, rows)
+    number = _step_numbers(trace, np.where([each.id in OF_THE_FILE for each in all_findings], -1, rows))
     cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
     unknown = np.array([finding.cost is None for finding in all_findings], bool)
     return Table(

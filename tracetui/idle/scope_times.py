@@ -127,7 +127,7 @@ MIN_OVERLAP_SHARE = 0.05
 
 @kept
 def step_overlaps(trace: Trace) -> Int64:
-    """Time in ns from the start of the GPU span of each step to that of its period: the GPU still works on another step.
+    """Time in ns from the start of the GPU span of each step to that of its period: another step still runs.
 
     0 where that is little. It is in the GPU span and in the own work of the step, but not in its period.
     """

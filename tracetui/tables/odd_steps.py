@@ -34,6 +34,11 @@ class OddStep:
     parts: tuple[tuple[str, float], ...]
     """The parts that are odd with their difference from their median in µs, what grew first; empty for a usual step."""
 
+    @property
+    def lost(self) -> float:
+        """Time in µs beyond the medians in which nothing was computed."""
+        return sum(us for name, us in self.parts if us > 0 and name != COMPUTE)
+
 
 def parts_of_periods(period: Float64, idle: Float64, exposed: Float64) -> dict[str, Float64]:
     """Parts of steps from their periods, their idle time and their exposed communication, means over the devices.
@@ -60,7 +65,7 @@ def part_times(table: Table) -> dict[str, Float64]:
 
 
 def odd_steps(table: Table) -> list[OddStep | None]:
-    """Differences of each step from the others of its kind; None where there are too few, or it was recorded in part."""
+    """Differences of each step from the others of its kind; None where there are too few, or it is partial."""
     kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
     return odd_among(part_times(table), kinds, ~_is_partial(table))
 
