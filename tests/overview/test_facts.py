@@ -15,6 +15,7 @@ from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.overview.facts import MAKING, overview_of, overview_stages, spare_words, trust_words
 from tracetui.overview.overview_table import table_of
+from tracetui.overview.strip import strip_of
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 
@@ -190,3 +191,13 @@ def test_the_step_that_loses_most_has_one_rank_in_list_sentence_and_overview():
 @pytest.mark.parametrize(("ms", "at", "part"), [(4, 3, 2), (12, 3, 4), (12, 0, 2)], ids=["small", "in scope", "first"])
 def test_a_small_loss_the_step_in_scope_and_the_first_step_are_not_named(ms: int, at: int, part: int):
     assert held_up(with_a_stall(ms, at), part) == []
+
+
+def test_a_run_of_a_family_counts_its_kernels_and_not_the_stretches_that_they_fill():
+    events = [launch(number * 10, 5, number) for number in range(1, 31)]
+    events += [
+        kernel("ampere_sgemm_128x64_nn", 1_000 + 1_000 * number, 1_000, correlation=number) for number in range(1, 31)
+    ]
+    trace = make_trace(events)
+    strip = strip_of(trace, overview_of(trace, None), 60)
+    assert [run[3] for run in strip.runs] == [30]

@@ -77,12 +77,12 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
 
 
 def _busy(scope: Scope, verdict: Verdict) -> str:
-    """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
+    """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4, of that GEMM 61 %, attention 20 %`."""
     # The app waits at its start for the declaration of the pane, and not for the rules.
     from tracetui.findings.kernel_times import gpu_time_by_family
 
     share = rounded_percent(100 - verdict.judged.share)
-    return f"{verdict.words}, busy {share} of {scope.title}: {gpu_time_by_family(scope)}"
+    return f"{verdict.words}, busy {share} of {scope.title}, of that {gpu_time_by_family(scope)}"
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:

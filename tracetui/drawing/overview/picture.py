@@ -265,7 +265,11 @@ class Picture:
             )
             y += 1
         elif self.overview.has_gpu:
-            said = MAKING if "cpu" in self.overview.pending else "nothing of it was recorded in this time"
+            said = (
+                MAKING
+                if "cpu" in self.overview.pending
+                else "no CPU event in this time: what runs here was launched earlier"
+            )
             canvas.put(x, y, f"CPU   {said}", QUIET, place.width)
             y += 1
         if tables and self.overview.has_gpu:
