@@ -38,7 +38,7 @@ MIN_STEPS = 3
 MIN_OUTLIER_SHARE = 0.8
 """Minimum share of a finding's cost in one step from which on the first sentence names that step."""
 NO_FINDINGS = "No rule found anything to report."
-OF_THE_FILE = frozenset(("no-gpu", "not-judged", "not-pytorch", "other-accelerator", "stack-recording"))
+OF_THE_FILE = frozenset(("not-judged", "not-pytorch", "other-accelerator", "stack-recording"))
 """Findings about the whole recording: the step of the slice beside them says nothing."""
 
 
@@ -171,14 +171,15 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     scope, results = Scope(trace, step), _checked_results(trace, step)
     all_findings, failures = results.listed, results.failures
     rows = np.array([finding.row for finding in all_findings], np.int64)
-    number = _step_numbers(trace, np.where([each.id in OF_THE_FILE for each in all_findings], -1, rows))
+    number = _step_numbers(trace, rows)
+    shown = [NULL if each.id in OF_THE_FILE else step for each, step in zip(all_findings, number, strict=True)]
     cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
     unknown = np.array([finding.cost is None for finding in all_findings], bool)
     return Table(
         (
             texts(col.ID, [finding.id for finding in all_findings]),
             texts(col.SEVERITY, [finding.severity.name.lower() for finding in all_findings]),
-            numbers(col.STEP, number),
+            numbers(col.STEP, shown),
             texts(col.TITLE, [finding.title for finding in all_findings]),
             texts(col.EVIDENCE, [finding.evidence for finding in all_findings]),
             micros(col.COST_US, cost, null=unknown),
