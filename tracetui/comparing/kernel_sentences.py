@@ -348,7 +348,7 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
 
 
 def _overlapping(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str]) -> Iterator[str]:
-    """The sentence about steps that overlap on the GPU, whose own work is more than their period; none otherwise."""
+    """The sentence about steps that overlap on the GPU, and on their period; none otherwise."""
     period = _of(totals, "period_us")
     sides = [
         name
@@ -358,8 +358,8 @@ def _overlapping(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str])
     if sides and period:
         change = time_scale((period.a.median, period.b.median)).change(period.a.median, period.b.median)
         yield (
-            f"Steps of {joined(sides)} overlap on the GPU, so that a step's own work takes more than its period: "
-            f"period {change}."
+            f"Steps of {joined(sides)} overlap on the GPU, so that the work and the idle time of a step do not add up "
+            f"to its period, {change}."
         )
 
 
@@ -444,7 +444,9 @@ def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
     cause = _main_cause(totals)
     if left.verdict and right.verdict and left.verdict != right.verdict:
         shares = f"{rounded_percent(left.idle_pct)} → {rounded_percent(right.idle_pct)}"
-        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of the time"
+        # The median of all steps, which the table has, may be another share.
+        whole = "such a step" if a.part_kind == b.part_kind == STEP and len(a) + len(b) > 2 else "the time"
+        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of {whole}"
     else:
         share = _of(totals, "gpu_idle_pct")
         if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
