@@ -392,8 +392,8 @@ def beside_the_last(ahead: int) -> Trace:
     return make_trace(events)
 
 
-def test_steps_that_overlap_say_so_in_pane_overview_and_comparison() -> None:
-    trace, apart = beside_the_last(300), overlapping(0)
+def test_steps_that_overlap_say_so_in_pane_times_and_comparison() -> None:
+    trace, apart = beside_the_last(300), beside_the_last(0)
     assert (step_overlaps(trace) / 1000).tolist()[1:] == [300.0] * 3
     note = PANES["steps"].build(trace).note
     assert "3 of 4 begin before the step before ends, by 300.0 µs in the median" in note
