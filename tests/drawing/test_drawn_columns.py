@@ -77,7 +77,7 @@ def test_the_parts_of_steps_are_on_one_scale() -> None:
     """The longest step fills the bar; without colours textures tell the parts apart."""
     table = Table(
         (
-            numbers("gpu_busy_us", np.array([60.0, 30.0])),
+            numbers("period_us", np.array([100.0, 40.0])),
             numbers("exposed_comm_us", np.array([20.0, 10.0])),
             numbers("gpu_idle_us", np.array([40.0, 10.0])),
         )

@@ -230,7 +230,10 @@ def test_random_tensors_made_on_the_cpu_cost_the_idle_time_that_they_cover():
         "3 operators that launch nothing, 24.00 ms, most often aten::randn; the GPU idle meanwhile for 24.00 ms "
         "between kernels"
     )
-    assert "another 24.00 ms with making random tensors" in one(trace, "launch-overhead").evidence
+    assert (
+        "24.00 ms of that with making random tensors, priced by another finding"
+        in one(trace, "launch-overhead").evidence
+    )
     cost, whole = (one(each, "launch-overhead").cost or 0 for each in (trace, _inputs("aten::sort")))
     assert cost == whole - 24 * MS
     assert "cpu-inputs" not in ids(_inputs("aten::sort"))

@@ -8,6 +8,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.findings import MS, ids, one
 from tracetui.findings.scope import Severity
 from tracetui.health.health_table import doubts
+from tracetui.idle.thread_causes import stalled_calls
 from tracetui.model.trace import Kind, Trace
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -214,6 +215,23 @@ def test_a_call_that_is_slow_in_every_step_is_the_program():
     assert "stalled-thread" in ids(one_of_each)
     rare = stalls(names, each=30)
     assert "stalled-thread" not in ids(rare), "a third of the calls is no chance"
+
+
+def test_a_call_that_is_long_in_every_step_is_no_stall_where_it_is_just_long_enough():
+    """It is above the limit in two of five steps and below it in the others: the same gap has one cause in all."""
+    slow, events, at = dict.fromkeys(("aten::empty", "aten::view", "aten::as_strided"), 2), [], 0
+    for number, extra in enumerate((1_100_000, 900_000, 800_000, 1_100_000, 900_000)):
+        begin = at
+        for index in range(200):
+            name = ("aten::empty_strided", *slow)[index % 4]
+            stands = number % 2 == 0 and index > 100 and slow.get(name, 0) > number // 2
+            took = extra if index == 4 else 6 * MS if stands and index < 105 else 10_000
+            events.append(op(name, at, took))
+            at += took + 1_000
+        events.append(step(number, begin, at - begin))
+        at += 10_000
+    trace = make_trace(events)
+    assert {trace.name_of(row) for row in stalled_calls(trace).tolist()} == set(slow)
 
 
 def test_a_stalled_thread_under_a_busy_gpu_is_no_finding():

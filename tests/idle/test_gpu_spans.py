@@ -25,6 +25,7 @@ from tracetui.health.summary import facts
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
 from tracetui.idle.idle_parts import idle_by_cause
 from tracetui.idle.idleness import MIN_GAP_NS, idleness
+from tracetui.idle.scope_times import step_overlaps, times_in_words
 from tracetui.idle.verdict import IDLE_PARTS, step_verdicts, verdict
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
@@ -143,7 +144,7 @@ def test_without_that_wait_nothing_of_it_is_said() -> None:
 def test_a_comparison_says_how_the_wait_before_the_first_kernel_changed() -> None:
     text = "\n".join(statement(side(loading(2_000)), side(loading(1_000))))
     assert "GPU wait per step before its first kernel" in text
-    assert "2,002 → 1,002 µs" in text
+    assert "2.00 → 1.00 ms" in text
     assert "GPU wait" not in "\n".join(statement(side(loading(0)), side(loading(0))))
 
 
@@ -377,3 +378,25 @@ def test_the_verdict_of_a_trace_and_a_comparison_agree(name, shared_trace) -> No
     assert recording_conditions(one).verdict in {each.words for each in judged}
     shares = [each.judged.idle_pct for each in judged]
     assert min(shares) - 1e-9 <= whole.judged.idle_pct <= max(shares) + 1e-9
+
+
+def beside_the_last(ahead: int) -> Trace:
+    """Steps of 1 ms on the GPU, whose first kernel runs on a stream of its own and for so many µs beside the last."""
+    events: list[Event] = []
+    for number in range(4):
+        at, call = 1_000_000 * number, 2 * number
+        events += [step(number, at, 900_000), launch(at, 5_000, call), launch(at + 10_000, 5_000, call + 1)]
+        begin = 2_000_000 + 1_000_000 * number
+        events.append(kernel("a", begin - 1_000 * ahead, 50_000 + 1_000 * ahead, "stream 9", correlation=call))
+        events.append(kernel("b", begin + 50_000, 950_000, correlation=call + 1))
+    return make_trace(events)
+
+
+def test_steps_that_overlap_say_so_in_pane_times_and_comparison() -> None:
+    trace, apart = beside_the_last(300), beside_the_last(0)
+    assert (step_overlaps(trace) / 1000).tolist()[1:] == [300.0] * 3
+    note = PANES["steps"].build(trace).note
+    assert "3 of 4 begin before the step before ends, by 300.0 µs in the median" in note
+    assert "(300.0 µs beside the step before)" in times_in_words(trace, 2)[0]
+    assert "Steps of B overlap on the GPU" in "\n".join(statement(side(apart), side(trace)))
+    assert "overlap" not in PANES["steps"].build(apart).note + "\n".join(statement(side(apart), side(loading(0))))

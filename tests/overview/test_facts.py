@@ -8,12 +8,14 @@ from tests.support.app import training
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
+from tracetui.findings import finding_list
 from tracetui.findings.scope import Scope
 from tracetui.idle.scope_times import median_step
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.overview.facts import MAKING, overview_of, overview_stages, spare_words, trust_words
 from tracetui.overview.overview_table import table_of
+from tracetui.overview.strip import strip_of
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 
@@ -173,9 +175,29 @@ def held_up(trace: Trace, part: int | None) -> list[str]:
 
 def test_a_step_that_loses_much_of_the_capture_is_named_with_its_cost_and_scope():
     (name,) = held_up(with_a_stall(12), 2)
-    assert name == "Step 4 of 8 takes 22.00 ms, 2.2 times the median of its kind: idle +12.00 ms, 13 % of all steps"
+    assert name == "Step 4, one of 8, takes 22.00 ms, 2.2 times the median of its kind, 13 % of all steps"
+
+
+def test_the_step_that_loses_most_has_one_rank_in_list_sentence_and_overview():
+    trace = with_a_stall(12)
+    first = finding_list(trace)[0]
+    assert (first.id, first.cost) == ("held-up-step", 12_000_000) and first.title.endswith(
+        ": 12.00 ms, 13 % of the steps"
+    )
+    assert "Step 4, one of 8, takes 22.00 ms" in PANES["findings"].build(trace).headline
+    assert "held-up-step" not in {each.id for part in (2, 4) for each in finding_list(trace, part)}
 
 
 @pytest.mark.parametrize(("ms", "at", "part"), [(4, 3, 2), (12, 3, 4), (12, 0, 2)], ids=["small", "in scope", "first"])
 def test_a_small_loss_the_step_in_scope_and_the_first_step_are_not_named(ms: int, at: int, part: int):
     assert held_up(with_a_stall(ms, at), part) == []
+
+
+def test_a_run_of_a_family_counts_its_kernels_and_not_the_stretches_that_they_fill():
+    events = [launch(number * 10, 5, number) for number in range(1, 31)]
+    events += [
+        kernel("ampere_sgemm_128x64_nn", 1_000 + 1_000 * number, 1_000, correlation=number) for number in range(1, 31)
+    ]
+    trace = make_trace(events)
+    strip = strip_of(trace, overview_of(trace, None), 60)
+    assert [run[3] for run in strip.runs] == [30]

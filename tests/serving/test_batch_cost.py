@@ -240,7 +240,7 @@ def test_steps_padded_to_one_graph_say_nothing_of_larger_batches_and_a_long_peri
     assert "replays the same kernels of one graph for 32 or more" in note(trace, "cost")
     assert "whatever its batch" not in note(trace)
     assert "decode-batch" not in [each.id for each in finding_list(trace)]
-    assert "One step in it, 8, took 24.31 ms from the GPU end before to its own" in note(trace)
+    assert "One step in it, 8, has a period of 24.31 ms, of 10.88 ms in the median." in note(trace)
     # The lower of 10.81 and 24.31 ms, which a step had.
     (two,) = [row for row in rows(trace, "batch") if row["batch"] == "24"]
     assert two["gpu_period_us"] == pytest.approx(10_810, abs=10)

@@ -9,12 +9,24 @@ from tracetui.tables.odd_steps import odd_steps, part_times
 def _steps(busy: list[float], comm: list[float], idle: list[float], kind: list[str | None] | None = None) -> Table:
     return Table(
         (
-            numbers("gpu_busy_us", np.array(busy)),
+            numbers("period_us", np.array(busy) + np.array(idle)),
             numbers("exposed_comm_us", np.array(comm)),
             numbers("gpu_idle_us", np.array(idle)),
             texts("kind", kind or [None] * len(busy)),
         )
     )
+
+
+def test_the_parts_of_a_step_that_overlaps_the_one_before_are_its_period() -> None:
+    """Its own work is more than its period, of two devices: the bar, its length and its change are of the period."""
+    period, idle = np.array([100.0, 100.0, 140.0]), np.array([10.0, 10.0, 20.0])
+    columns = {"period_us": period, "gpu_busy_us": period + 50, "exposed_comm_us": np.full(3, 200.0)}
+    columns |= {"gpu_idle_us": 2 * idle, "idle_pct": 100 * idle / period}
+    table = Table(tuple(numbers(name, values) for name, values in columns.items()))
+    assert np.sum(list(part_times(table).values()), axis=0).tolist() == [100.0, 100.0, 140.0]
+    assert part_times(table)["idle"].tolist() == [10.0, 10.0, 20.0]
+    odd = odd_steps(table)[2]
+    assert odd is not None and round(odd.change, 6) == 0.4
 
 
 def test_a_shorter_step_that_communicates_longer_is_odd() -> None:
@@ -43,7 +55,7 @@ def test_each_kind_has_a_median_of_its_own() -> None:
 def test_without_a_gpu_the_cpu_time_is_the_only_part() -> None:
     """Steps of a trace without GPU differ in their time on the CPU."""
     nothing = np.full(3, np.nan)
-    names = "gpu_busy_us", "exposed_comm_us", "gpu_idle_us"
+    names = "period_us", "exposed_comm_us", "gpu_idle_us"
     table = Table((*(numbers(name, nothing) for name in names), numbers("dur_us", np.array([10.0, 10.0, 20.0]))))
     assert list(part_times(table)) == ["CPU"]
     odd = odd_steps(table)[2]

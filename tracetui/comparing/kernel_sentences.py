@@ -30,6 +30,7 @@ from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import unit_of_work, work_ratios
 from tracetui.frozen import frozen
+from tracetui.idle.scope_times import step_overlaps
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
@@ -326,6 +327,7 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
     if cpu is None:
         return []
     by_units = [f"GPU time by the work of a step: {per_units(gpu, units)}."] if gpu and len(units) > 1 else []
+    by_units = [*_overlapping(a, b, totals, names), *by_units]
     on_cpu = f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, is_judged, unit, gpu is not None)}."
     if gpu is None:
         return [on_cpu]
@@ -343,6 +345,22 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
     word = "busy" if is_alone else "busy with its own work"
     times_busy = time_scale((gpu.a.median, gpu.b.median)).change(busy.a.median, busy.b.median)
     return [f"{span}; {word} for {times_busy} of that.", on_cpu, *by_units]
+
+
+def _overlapping(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str]) -> Iterator[str]:
+    """The sentence about steps that overlap on the GPU, and on their period; none otherwise."""
+    period = _of(totals, "period_us")
+    sides = [
+        name
+        for name, side in zip(names, (a, b), strict=True)
+        if side.part_kind == STEP and step_overlaps(side.trace).any()
+    ]
+    if sides and period:
+        change = time_scale((period.a.median, period.b.median)).change(period.a.median, period.b.median)
+        yield (
+            f"Steps of {joined(sides)} overlap on the GPU, so that the work and the idle time of a step do not add up "
+            f"to its period, {change}."
+        )
 
 
 def _of(totals: TotalsByName, name: str) -> Difference | None:
@@ -426,7 +444,9 @@ def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
     cause = _main_cause(totals)
     if left.verdict and right.verdict and left.verdict != right.verdict:
         shares = f"{rounded_percent(left.idle_pct)} → {rounded_percent(right.idle_pct)}"
-        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of the time"
+        # The median of all steps, which the table has, may be another share.
+        whole = "such a step" if a.part_kind == b.part_kind == STEP and len(a) + len(b) > 2 else "the time"
+        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of {whole}"
     else:
         share = _of(totals, "gpu_idle_pct")
         if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:

@@ -38,6 +38,8 @@ MIN_STEPS = 3
 MIN_OUTLIER_SHARE = 0.8
 """Minimum share of a finding's cost in one step from which on the first sentence names that step."""
 NO_FINDINGS = "No rule found anything to report."
+OF_THE_FILE = frozenset(("not-judged", "not-pytorch", "other-accelerator", "stack-recording"))
+"""Findings about the whole recording: the step of the slice beside them says nothing."""
 
 
 def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside: Finding | None = None) -> str:
@@ -57,7 +59,7 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     unexplained = verdict is not None and 100 * idle >= BUSY * scope.time and verdict.is_unexplained
     # Half of the idle time at least is without a cause then.
     if verdict is not None and unexplained and all(2 * cost < idle for cost in costs):
-        return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}."
+        return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}{verdict.unseen_text}."
     if large:
         sentence = f"{doubt}{large[0].title}{large[0].where}."
         sentence += f" First: {large[0].action}." if large[0].action else ""
@@ -75,12 +77,12 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
 
 
 def _busy(scope: Scope, verdict: Verdict) -> str:
-    """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
+    """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4, of that GEMM 61 %, attention 20 %`."""
     # The app waits at its start for the declaration of the pane, and not for the rules.
     from tracetui.findings.kernel_times import gpu_time_by_family
 
     share = rounded_percent(100 - verdict.judged.share)
-    return f"{verdict.words}, busy {share} of {scope.title}: {gpu_time_by_family(scope)}"
+    return f"{verdict.words}, busy {share} of {scope.title}, of that {gpu_time_by_family(scope)}"
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -155,7 +157,7 @@ def _with_step(scope: Scope, finding: Finding, rule: Rule) -> Finding:
     alone = sum(each.cost or 0 for each in rule(Scope(scope.trace, number)) if each.id == finding.id)
     if alone < MIN_OUTLIER_SHARE * finding.cost:
         return finding
-    return replace(finding, where=f" (only step {number} of {scope.rounds:,})")
+    return replace(finding, where=f" (only step {number}, one of {scope.rounds:,})")
 
 
 def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -170,13 +172,14 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     all_findings, failures = results.listed, results.failures
     rows = np.array([finding.row for finding in all_findings], np.int64)
     number = _step_numbers(trace, rows)
+    shown = [NULL if each.id in OF_THE_FILE else step for each, step in zip(all_findings, number, strict=True)]
     cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
     unknown = np.array([finding.cost is None for finding in all_findings], bool)
     return Table(
         (
             texts(col.ID, [finding.id for finding in all_findings]),
             texts(col.SEVERITY, [finding.severity.name.lower() for finding in all_findings]),
-            numbers(col.STEP, number),
+            numbers(col.STEP, shown),
             texts(col.TITLE, [finding.title for finding in all_findings]),
             texts(col.EVIDENCE, [finding.evidence for finding in all_findings]),
             micros(col.COST_US, cost, null=unknown),

@@ -54,9 +54,9 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     evidence = [f"{counted(len(short), 'gap')} below 1 ms, {duration(in_short)}{of_devices}"] if len(short) else []
     if longer:
         evidence.append(f"{duration(longer)} in {'longer ones' if evidence else 'gaps of a millisecond and more'}")
+    evidence += [f"{duration(time)} of that {where}, priced by another finding" for time, where in elsewhere if time]
     evidence.append(_launch_calls(scope))
     evidence += [f"longest in {named}"] if (named := places(trace, parts)) else []
-    evidence += [f"another {duration(time)} {where}" for time, where in elsewhere if time]
     # Shares are of what a start-up leaves, and so is the idle time.
     idle = scope.idle // scope.devices - (sum(scope.start_up) if scope.rest < scope.time else 0)
     evidence.append(f"the GPU is idle for {scope.cost_text(idle)}")

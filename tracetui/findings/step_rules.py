@@ -1,7 +1,7 @@
 """Rules about steps: a cold first step and outliers, and the steps of inference servers.
 
 The time that such steps lose is counted by the findings about its causes. These rules have a severity by that time and
-no cost of their own.
+no cost of their own, but for the one step that is held up most: what it loses may have several causes, or none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import numpy as np
 
 from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
 from tracetui.frozen import frozen
-from tracetui.idle.gpu_spans import StepTimes, step_times
+from tracetui.idle.gpu_spans import StepTimes, step_exposure, step_spans, step_times
 from tracetui.idle.idle_parts import idle_by_step
 from tracetui.idle.idleness import idleness
+from tracetui.idle.scope_times import idle_within, step_periods
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.groups import group
@@ -26,9 +27,10 @@ from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.serving.batch_cost import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
+from tracetui.tables.odd_steps import COMPUTE, CPU, odd_among, parts_of_periods
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""
@@ -49,6 +51,7 @@ _WARM_UP = (
     "loaded, libraries initialised and memory allocated."
 )
 _KINDS = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
+_COUNTED = "; the findings about idle time count it"
 
 
 def cold_step(scope: Scope) -> Iterator[Finding]:
@@ -119,6 +122,61 @@ def _unlike_others(scope: Scope, whole: Int64, among: Int64) -> Iterator[Finding
         row if row >= 0 else int(all_steps.row[worst]),
         action=f"leave {'these steps' if count > 1 else 'this step'} out of averages",
     )
+
+
+MIN_LOST_CHANGE = 0.5
+"""Minimum length of a step beyond the median of its kind, as a share of it, for what it loses to be a finding ..."""
+MIN_LOST_SHARE = 0.05
+"""... and minimum share of all steps that it loses."""
+MAX_NAMED_CAUSES = 2
+"""Maximum causes of the idle time of such a step that are named."""
+
+
+def held_up_step(scope: Scope) -> Iterator[Finding]:
+    """The step that loses most against the others of its kind, however much each of these had to do.
+
+    What it loses is idle time and exposed communication beyond their medians; without a GPU, and outside of servers,
+    its time on the CPU. Compute is none: a step may have had more to do. The first step is cold, which is no news.
+    """
+    trace, all_steps = scope.trace, steps(scope.trace)
+    if scope.step is not None or len(all_steps) < MIN_STEPS or any(True for _ in outlier_step(scope)):
+        return
+    parts = _parts_of_steps(scope)
+    if CPU in parts and all_steps.is_served:
+        return
+    kinds = np.array([kind or "" for kind in step_kinds(trace).kind])
+    worst, lost = None, MIN_LOST_SHARE * scope.time / 1000
+    for off in odd_among(parts, kinds, ~partial_steps(trace))[1:]:
+        if off is not None and off.change >= MIN_LOST_CHANGE and off.lost > lost:
+            worst, lost = off, off.lost
+    if worst is None:
+        return
+    index, number = worst.row, int(all_steps.number[worst.row])
+    took = 1000 * sum(float(times[index]) for times in parts.values())
+    longer = ", ".join(f"{name} +{duration(1000 * us)}" for name, us in worst.parts if us > 0 and name != COMPUTE)
+    idle = idle_by_step(trace)[index]
+    causes = [each for each in np.argsort(-idle, kind="stable").tolist() if idle[each]][:MAX_NAMED_CAUSES]
+    named = ", ".join(f"{WORDS[each]} {duration(float(idle[each]) / scope.devices)}" for each in causes)
+    yield from scope.with_cost(
+        "held-up-step",
+        int(1000 * lost),
+        f"Step {number}, one of {len(all_steps):,}, takes {duration(took)}, {1 + worst.change:.1f} times the median of "
+        "its kind",
+        f"{longer} against the median" + (f"; GPU idle because of {named}" if named else "") + _COUNTED,
+        f"Look at it alone: step {number} beside one of the others shows what held it up.",
+        int(all_steps.row[index]),
+        action=f"see what held up step {number}",
+    )
+
+
+def _parts_of_steps(scope: Scope) -> dict[str, Float64]:
+    """Parts of each step in µs, as the pane of steps draws them."""
+    trace, (low, high) = scope.trace, step_periods(scope.trace)
+    if not step_spans(trace).ran.any():
+        return {CPU: (steps(trace).end - steps(trace).start) / 1000}
+    period = np.where(step_spans(trace).ran, (high - low) / 1000, np.nan)
+    idle, exposed = idle_within(trace, low, high), step_exposure(trace).total().exposed_comm
+    return parts_of_periods(period, idle / scope.devices / 1000, exposed / scope.devices / 1000)
 
 
 @frozen
@@ -208,7 +266,6 @@ MIN_STALL_RATIO = 2.0
 """Minimum time from one token to the next across prefills, relative to the median period of decodes."""
 MAX_NAMED_ACTIVITIES = 2
 """Maximum activities of the CPU named in the evidence."""
-_COUNTED = "; the findings about idle time count it"
 
 
 def idle_between_decodes(scope: Scope) -> Iterator[Finding]:

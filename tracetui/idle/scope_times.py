@@ -121,6 +121,34 @@ def median_step(trace: Trace) -> int | None:
     return int(steps(trace).number[some[order[(len(some) - 1) // 2]]])
 
 
+MIN_OVERLAP_SHARE = 0.05
+"""Minimum time for which the GPU works on two steps, as a share of the period of the later one, to be mentioned."""
+
+
+@kept
+def step_overlaps(trace: Trace) -> Int64:
+    """Time in ns from the start of the GPU span of each step to that of its period: another step still runs.
+
+    0 where that is little. It is in the GPU span and in the own work of the step, but not in its period.
+    """
+    spans, (low, high) = step_spans(trace), step_periods(trace)
+    ahead = np.where(spans.ran, low - spans.extents[0], 0)
+    return np.where(ahead >= np.maximum(MIN_OVERLAP_SHARE * (high - low), 1), ahead, 0)
+
+
+def overlap_sentence(trace: Trace) -> str:
+    """A sentence on steps whose work on the GPU begins before that of the step before has ended; empty for none."""
+    ahead = step_overlaps(trace)
+    ahead = ahead[ahead > 0]
+    if len(ahead) == 0:
+        return ""
+    return (
+        f"Steps overlap on the GPU: {len(ahead):,} of {len(steps(trace)):,} begin before the step before ends, by "
+        f"{duration(float(np.median(ahead)))} in the median. Own work is all that a step launched; period and GPU idle "
+        "begin where the step before ends."
+    )
+
+
 def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
     """The three times of one of `steps(trace)`: `period 10.81 ms, GPU span 10.74 ms, CPU 2.41 ms`, and in fewer words.
 
@@ -133,7 +161,9 @@ def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
     first, last = spans.extents
     on_gpu = int(last[index] - first[index])
     period = f"period {duration(int(high[index] - low[index]))}"
-    return f"{period}, GPU span {duration(on_gpu)}, CPU {on_cpu}", period
+    ahead = int(step_overlaps(trace)[index])
+    beside = f" ({duration(ahead)} beside the step before)" if ahead else ""
+    return f"{period}, GPU span {duration(on_gpu)}{beside}, CPU {on_cpu}", period
 
 
 def scope_title(trace: Trace, step: int | None) -> str:

@@ -64,6 +64,8 @@ MIN_STALL_RATIO = 100
 """... and the least of it relative to the median of such calls."""
 MAX_USUAL_NS = 50_000
 """Maximum median ns of a call that costs microseconds."""
+RECURRING_RATIO = 0.5
+"""Minimum length of a call relative to that, for it to be long again in another step."""
 MIN_STALLED_CALLS, MIN_STALLED_FUNCTIONS = 5, 3
 """Minimum calls, and different functions, that stall before the thread is what stood still."""
 MAX_STALLED_SHARE = 0.1
@@ -171,7 +173,9 @@ def stalled_calls(trace: Trace) -> Int64:
     stalled &= ~_is_first(slices.start[calls.rows], calls.names.member)
     share = calls.names.sum(stalled) / calls.names.calls
     rare = (share <= MAX_STALLED_SHARE) | (calls.names.sum(stalled) == 1)
-    stalled &= (rare & ~_recurring(trace, calls, stalled))[calls.names.member]
+    # One that is long in every step falls below the limit in some of them.
+    near = calls.own >= RECURRING_RATIO * limit
+    stalled &= (rare & ~_recurring(trace, calls, near))[calls.names.member]
     rows = calls.rows[stalled]
     functions = len(np.unique(calls.names.member[stalled]))
     return rows if len(rows) >= MIN_STALLED_CALLS and functions >= MIN_STALLED_FUNCTIONS else rows[:0]

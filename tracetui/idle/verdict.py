@@ -279,16 +279,20 @@ class Verdict:
             return "overhead"
         if main == LONG_OVERHEAD or main < Cause.LATENCY:
             return "host-stall"
-        return {Cause.STREAM: "dependency", Cause.UNKNOWN: "unknown"}.get(Cause(main), "mixed")
+        if main == Cause.STREAM:
+            return "unknown" if self._is_unseen else "dependency"
+        return "unknown" if main == Cause.UNKNOWN else "mixed"
+
+    @property
+    def _is_unseen(self) -> bool:
+        """True where nothing in the trace says what most of the launched work waited for."""
+        causes = self.judged.causes
+        return 2 * (causes[Cause.GRAPH] + causes[Cause.STREAM]) < sum(causes[each] for each in DEPENDENCY)
 
     @property
     def is_unexplained(self) -> bool:
         """True where nothing in the trace says what caused most of the idle time."""
-        causes = self.judged.causes
-        if 2 * causes[Cause.BEFORE_CAPTURE] > self.judged.idle or self.cause == "unknown":
-            return True
-        seen = causes[Cause.GRAPH] + causes[Cause.STREAM]
-        return self.cause == "dependency" and 2 * seen < sum(causes[each] for each in DEPENDENCY)
+        return self.cause == "unknown" or 2 * self.judged.causes[Cause.BEFORE_CAPTURE] > self.judged.idle
 
     @cached_property
     def level(self) -> int:
@@ -332,6 +336,15 @@ class Verdict:
         return line
 
     @property
+    def unseen_text(self) -> str:
+        """A clause on the largest part of idle time without a cause in the trace; empty where that has another name."""
+        unseen = _pct(self.judged.causes[Cause.SCHEDULING], self.judged.time)
+        if 2 * self.judged.causes[Cause.SCHEDULING] < self.judged.idle:
+            return ""
+        share = rounded_percent(unseen)
+        return f", most of it {WORDS[Cause.SCHEDULING]} ({share}: launched, and nothing says why it did not start)"
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Caveats about the verdict."""
         remarks = []
@@ -341,7 +354,7 @@ class Verdict:
                 remarks.append(sentence.format(rounded_percent(share), self.judged.title))
         if self.level and self.judged.main in (SHORT_OVERHEAD, LONG_OVERHEAD) and self.has_frames:
             remarks.append(FRAMES)
-        if self.level and self.cause == "dependency" and self.is_unexplained:
+        if self.level and self.judged.main == Cause.STREAM and self._is_unseen:
             remarks.append(NOTHING_SEEN)
         return tuple(remarks)
 

@@ -346,8 +346,8 @@ EXPOSED_COMM_US = ColumnSpec(
 )
 EXPOSED_US = ColumnSpec(
     "exposed_us",
-    "exposed",
-    "The part of the time between steps in which no device ran anything.",
+    "GPU idle meanwhile",
+    "The part of the CPU time between steps in which no device ran anything; it may lie before the GPU end of a step.",
     unit="us",
     of_servers=True,
 )
@@ -513,7 +513,7 @@ ID = ColumnSpec("id", "id", "Name of the rule.", text=TextKind.NAME)
 IDLE_BETWEEN_US = ColumnSpec(
     "idle_between_us",
     "idle between steps",
-    "Median time from the last GPU activity of the step before to its first in which nothing ran.",
+    "Median time on the GPU from the last activity of the step before to its first in which nothing ran.",
     unit="us",
     of_servers=True,
 )
@@ -745,7 +745,10 @@ OCCUPANCY_QUERIES = ColumnSpec(
     "occupancy_queries", "occ queries", "Calls that ask how many blocks fit on a multiprocessor."
 )
 ODD = ColumnSpec(
-    "odd", "odd layers", "Layers that take far longer or shorter, by number, with their time by the median.", width=18
+    "odd",
+    "odd in time",
+    "Layers that take far longer or shorter, by number, with their time by the median of all.",
+    width=18,
 )
 OF = ColumnSpec("of", "of op", "The operator that was counted.")
 OFFENDER = ColumnSpec("offender", "offender", "How it begins.", width=40, grow=1, text=TextKind.NAME)

@@ -219,14 +219,21 @@ class Scale:
         return f"{left} {self.unit}" if left == right else f"{left}{between}{right} {self.unit}"
 
 
-_TIME_SCALES = ((1e7, Scale(1e6, "s")), (1e4, Scale(1e3, "ms")), (0.0, Scale(1.0, "µs")))
-"""Least µs for each scale: ten of its unit, so that a small difference still shows."""
+_TIME_SCALES = (Scale(1e6, "s"), Scale(1e3, "ms"), Scale(1.0, "µs"))
+MIN_UNITS, MIN_FINE_UNITS = 2, 10
+"""Minimum times of its unit for a scale, and for one in which times that differ read the same."""
 
 
 def time_scale(us: Iterable[float]) -> Scale:
-    """The scale of times in µs: that of the largest."""
-    largest = max(map(abs, us), default=0.0)
-    return next(scale for least, scale in _TIME_SCALES if largest >= least)
+    """The scale of times in µs: that of the largest, or a finer one where a small difference would not show."""
+    times = list(us)
+    largest = max(map(abs, times), default=0.0)
+    for scale in _TIME_SCALES[:-1]:
+        numbers = {time: scale.number(time) for time in times}
+        least = MIN_UNITS if len(set(numbers.values())) == len(numbers) else MIN_FINE_UNITS
+        if largest >= least * scale.factor:
+            return scale
+    return _TIME_SCALES[-1]
 
 
 def digits(value: float) -> str:

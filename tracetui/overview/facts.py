@@ -16,10 +16,17 @@ import numpy as np
 
 from tracetui.errors import AnalysisFailed
 from tracetui.findings import finding_list
-from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
+from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.frozen import frozen
 from tracetui.idle.idleness import device_order
-from tracetui.idle.scope_times import idle_stretches, idle_within, median_step, scope_title, times_in_words
+from tracetui.idle.scope_times import (
+    idle_stretches,
+    idle_within,
+    median_step,
+    scope_title,
+    step_overlaps,
+    times_in_words,
+)
 from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence, scope_utilisation
 from tracetui.idle.waits import WORDS, Cause, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
@@ -36,7 +43,6 @@ from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import attempted, failures_in_words, guarded
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace
-from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.panes import PANES
 from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, part_times
 
@@ -44,10 +50,6 @@ MAX_ROWS = 40
 """Maximum kernels, operators and source lines: more than any screen has lines for."""
 MAX_STEPS = 200
 """Maximum steps that are drawn, the first of them; more are counted."""
-MIN_LOST_CHANGE = 0.5
-"""Minimum length of a step beyond the median of its kind, as a share of it, for what it loses to be named ..."""
-MIN_LOST_SHARE = 0.05
-"""... and minimum share of all steps that it loses."""
 FAMILY_WORDS = {
     Family.GEMM: "GEMM",
     Family.ATTENTION: "attention",
@@ -107,6 +109,8 @@ class Overview:
     """Median duration in ns of the kernels of the scope."""
     steps: int = 0
     """Number of all steps, of which the first `MAX_STEPS` have an entry."""
+    overlap: str = ""
+    """Clause on steps that overlap on the GPU."""
     no_steps: str = ""
     """Words in place of steps."""
     where: str = ""
@@ -183,6 +187,7 @@ def _base(trace: Trace, part: Part | None) -> Overview:
         start_up,
         _median_kernel(trace, part),
         len(steps(trace)),
+        "they overlap" if step_overlaps(trace).any() else "",
         "turned off" if trace.steps_by == NONE else "none recorded",
         _where_by(trace, has_gpu),
     )
@@ -199,7 +204,7 @@ def _title(trace: Trace, step: int | None) -> str:
     if len(all_steps) == 1:
         return f"{named}, the only one"
     if step != median_step(trace):
-        return f"{named} of {len(all_steps):,}"
+        return f"{named}, one of {len(all_steps):,}"
     return f"{named}, the median of {int(averaged_steps(trace).sum()) or len(all_steps):,}"
 
 
@@ -340,53 +345,18 @@ def _todo(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
             yield _finding(trace, each, part, base, "")
 
 
-def _lossy_step(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
-    """The step that loses most against the others of its kind, where that is much of all steps and not in scope.
-
-    What it loses is idle and exposed communication beyond their medians; without a GPU, and outside of servers, its
-    time on the CPU. Compute is none: a step may have had more to do. The first step is cold, which is no news.
-    """
-    if isinstance(part, TimeRange) or base.steps == 0:
-        return
-    table = PANES["steps"].build(trace)
-    whole = float(np.nansum(list(part_times(table).values())))
-    lost, worst = MIN_LOST_SHARE * whole, None
-    for off in odd_steps(table)[1:]:
-        own = (
-            [us for name, us in off.parts if us > 0 and name != COMPUTE]
-            if off and off.change >= MIN_LOST_CHANGE
-            else []
-        )
-        if off is not None and sum(own) >= max(lost, 1e-9) and not (CPU in dict(off.parts) and steps(trace).is_served):
-            lost, worst = sum(own), off
-    if worst is None or any(each.id == "outlier-step" for each in finding_list(trace, part)):
-        return
-    number = int(np.asarray(table["step"].values)[worst.row])
-    if number == part:
-        return
-    more = ", ".join(f"{name} {_signed(1000 * us)}" for name, us in worst.parts if us > 0 and name != COMPUTE)
-    took = 1000 * float(np.nansum([times[worst.row] for times in part_times(table).values()]))
-    share = lost / whole
-    yield Entry(
-        "todo",
-        f"Step {number} of {base.steps:,} takes {duration(took)}, {1 + worst.change:.1f} times the median of its kind: "
-        f"{more}, {rounded_percent(100 * share)} of all steps",
-        1000 * lost,
-        note=f"See what held up step {number} of {base.steps:,}",
-        key=(severity_of_share(share) or Severity.NOTE).name.lower(),
-        row=int(table.slices[worst.row]) if table.slices is not None else -1,
-        jump=view_string(Viewpoint(number, steps_by=trace.steps_by)),
-    )
-
-
 def _elsewhere(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
     """The findings that only other steps have."""
     if part is None or isinstance(part, TimeRange):
         return
     known = {each.id for each in finding_list(trace, part)}
+    own = int(steps(trace).row[steps(trace).labelled(part)[0]])
     for each in finding_list(trace, None):
-        if each.id not in known and each.severity > Severity.NOTE and each.cost is not None:
-            yield _finding(trace, each, None, base, "of all steps")
+        # That this step is held up is no news in it, but why.
+        is_own = each.id == "held-up-step" and each.row == own
+        if each.id not in known and each.severity > Severity.NOTE and each.cost is not None and not is_own:
+            share = rounded_percent(100 * each.cost / Scope(trace, None).rest)
+            yield _finding(trace, each, None, base, f"{share} of all steps")
 
 
 def _finding(trace: Trace, finding: Finding, part: int | None, base: Overview, whose: str) -> Entry:
@@ -557,7 +527,6 @@ _STAGES: tuple[tuple[tuple[str, str, Maker], ...], ...] = (
     ),
     (
         ("what to do first", "todo", _todo),
-        ("step that loses most", "todo", _lossy_step),
         ("doubts about the trace", "trust", _trust),
     ),
     (("source lines", "where", _where),),

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from tracetui.frozen import frozen
-from tracetui.kernel_names.slice_names import Family
+from tracetui.kernel_names.slice_names import Family, families
 from tracetui.model.intervals import Int64, covered_within
 from tracetui.model.trace import Float64, Trace
 from tracetui.overview.facts import FAMILY_WORDS, Overview, device_rows, family_spans, phase_times
@@ -46,9 +46,11 @@ def strip_of(trace: Trace, overview: Overview, cells: int) -> Strip:
     for rows in device_rows(trace):
         devices += 1
         mine = rows[(slices.end[rows] > start) & (slices.start[rows] < end)]
+        of_row = families(trace, mine)
         for family, _, begin, stop in family_spans(trace, mine):
             spent[family] += covered_within(begin, stop, low, high) / (high - low)
-            starts[family].append(begin)
+            # Activities that follow at once, or run beside others, are not one in number.
+            starts[family].append(slices.start[mine[of_row == family]])
     shares = {family: values / devices for family, values in spent.items() if values.any()}
     busy = sum(shares.values()) if shares else np.zeros(cells)
     phases = _phase_runs(phase_times(trace, low, high), high - low)

@@ -167,7 +167,7 @@ def _long_periods(facts: StepFacts, steady: Int64) -> str:
     if len(far) == 0:
         return ""
     longest = far[np.argmax(period[far])]
-    took = f"took {duration(period[longest])} from the GPU end before to its own, of {duration(usual[longest])} usually"
+    took = f"has a period of {duration(period[longest])}, of {duration(usual[longest])} in the median"
     step = step_labels(facts.trace)[longest]
     return (
         f" One step in it, {step}, {took}."

@@ -567,7 +567,7 @@ def _alternations(trace: Trace, parts: LayerParts, kept: Int64) -> Iterator[str]
         of = f" of series {int(parts.series[rows[0]])}" if int(parts.series[kept].max()) > 1 else ""
         kind_of_step = step_kinds(trace).kind[int(parts.step[rows[0]])]
         of += f" of a {kind_of_step}" if kind_of_step and len(distinct(parts.shape[kept])) > 1 else ""
-        yield f"The layers{of} alternate in kind: {'; '.join(words)}. Odd ones are told against all of them."
+        yield f"The layers{of} alternate in kind: {'; '.join(words)}. Times of odd ones are by the median of all."
 
 
 def _period(kinds: Int64) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.frozen import frozen
+from tracetui.model.intervals import Bool
 from tracetui.model.table import Table
 from tracetui.model.trace import Float64
 
@@ -33,29 +34,50 @@ class OddStep:
     parts: tuple[tuple[str, float], ...]
     """The parts that are odd with their difference from their median in µs, what grew first; empty for a usual step."""
 
+    @property
+    def lost(self) -> float:
+        """Time in µs beyond the medians in which nothing was computed."""
+        return sum(us for name, us in self.parts if us > 0 and name != COMPUTE)
+
+
+def parts_of_periods(period: Float64, idle: Float64, exposed: Float64) -> dict[str, Float64]:
+    """Parts of steps from their periods, their idle time and their exposed communication, means over the devices.
+
+    The parts of a step are its period, also where its own work began before that or the GPU still ran another's in it.
+    """
+    comm = np.clip(exposed, 0, np.maximum(period - idle, 0))
+    return {COMPUTE: np.maximum(period - idle - comm, 0), COMMUNICATION: comm, IDLE: np.minimum(idle, period)}
+
 
 def part_times(table: Table) -> dict[str, Float64]:
     """Time in µs of each step by part, of the steps as the pane lists them: NaN where it is not known.
 
-    The parts of a step together are its period; communication is only what is exposed. Without a GPU there is one
-    part, the time on the CPU.
+    The parts of a step together are its period, of several devices their mean; communication is only what is exposed.
+    Without a GPU there is one part, the time on the CPU.
     """
-    busy, idle, exposed = (_values(table, name) for name in ("gpu_busy_us", "gpu_idle_us", "exposed_comm_us"))
-    if np.isnan(busy).all():
+    period, idle, exposed = (_values(table, name) for name in ("period_us", "gpu_idle_us", "exposed_comm_us"))
+    if np.isnan(period).all():
         return {CPU: _values(table, "dur_us")}
-    return {COMPUTE: np.maximum(busy - exposed, 0), COMMUNICATION: exposed, IDLE: idle}
+    # The table has sums over the devices, and a share that is of all of them.
+    share = _values(table, "idle_pct") * period / 100
+    devices = np.round(idle[share > 0] / share[share > 0]).max(initial=1)
+    return parts_of_periods(period, idle / devices, exposed / devices)
 
 
 def odd_steps(table: Table) -> list[OddStep | None]:
-    """Differences of each step from the others of its kind; None where there are too few, or it was recorded in part.
+    """Differences of each step from the others of its kind; None where there are too few, or it is partial."""
+    kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
+    return odd_among(part_times(table), kinds, ~_is_partial(table))
+
+
+def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list[OddStep | None]:
+    """Differences of each step from the others of its kind, by parts in µs; None where there are too few, or not whole.
 
     Length alone would miss a step that communicates for longer and waits for less.
     """
-    parts = part_times(table)
     length = np.sum(list(parts.values()), axis=0)
-    usual = ~np.isnan(length) & ~_is_partial(table)
-    odd: list[OddStep | None] = [None] * len(table)
-    kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
+    usual = ~np.isnan(length) & whole
+    odd: list[OddStep | None] = [None] * len(length)
     for kind in np.unique(kinds).tolist():
         rows = np.flatnonzero(usual & (kinds == kind))
         if len(rows) < MIN_STEPS:

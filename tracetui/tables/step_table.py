@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times, union_in_cells
-from tracetui.idle.scope_times import idle_within, step_periods
+from tracetui.idle.scope_times import idle_within, overlap_sentence, step_periods
 from tracetui.idle.utilisation import mfu_sentence, scope_utilisation, step_utilisation
 from tracetui.idle.verdict import judged_steps
 from tracetui.idle.waits import sync_calls
@@ -62,7 +62,11 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             numbers(col.KERNELS.but(help="Kernels launched in the step."), kernels.tolist()),
             numbers(col.COPIES, sums.of(~is_kernel).tolist()),
             micros(
-                col.GPU_BUSY_US, union_in_cells(part, slices.start[rows], slices.end[rows], len(picked)), null=empty
+                col.GPU_BUSY_US.but(
+                    heading="own work", help="For how long any device ran what the step launched, in its period or not."
+                ),
+                union_in_cells(part, slices.start[rows], slices.end[rows], len(picked)),
+                null=empty,
             ),
             micros(col.GPU_SPAN_US, end - start, null=empty),
             micros(col.GPU_IDLE_US, idle_within(trace, begin, finish), null=empty),
@@ -349,7 +353,8 @@ def _note(trace: Trace) -> str:
         return no_steps(trace)
     which = "the step" if len(steps(trace)) == 1 else "the median step"
     mfu = mfu_sentence(trace, *scope_utilisation(trace, None), which)
-    note = " ".join(filter(None, (steps_sentence(trace), left_out_steps(trace), behind_sentence(trace), mfu)))
+    about = (steps_sentence(trace), left_out_steps(trace), behind_sentence(trace), overlap_sentence(trace), mfu)
+    note = " ".join(filter(None, about))
     count = len(placed_by_start(trace))
     if count == 0:
         return note

@@ -69,7 +69,7 @@ def test_one_large_kernel_instead_of_many():
     text = said(tutorial.split_stack(), tutorial.combined())
     assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
-    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of the time"
+    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of such a step"
     assert f"{idle}; most of the change is attributed to launch call (" in text
     assert "became" not in text
 
@@ -80,7 +80,7 @@ def test_idle_time_is_told_once():
     assert "from the first kernel to the last" in first(puzzled)
     assert puzzled.count("is idle for") <= 1
     busy = said(tutorial.combined(), tutorial.combined(COMPILED))
-    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of the time" in busy
+    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of such a step" in busy
     assert busy.count("idle for") == 1
 
 
@@ -210,7 +210,7 @@ def waiting(us: int) -> Trace:
 
 def test_a_step_that_waits_is_told_as_a_whole():
     text = said(waiting(2000), waiting(1000))
-    assert "The step as a whole, waits for the GPU included, 3,000 → 2,000 µs: 1.50 times as fast" in text
+    assert "The step as a whole, waits for the GPU included, 3.00 → 2.00 ms: 1.50 times as fast" in text
     assert "as a whole" not in said(tutorial.mlp(), tutorial.mlp(COMPILED))
 
 

@@ -221,15 +221,13 @@ class Picture:
 
     @property
     def _steps_title(self) -> str:
-        rows = self.of("step")
+        rows, overview = self.of("step"), self.overview
+        if not rows:
+            return "steps" if "step" in overview.pending else "no steps"
         odd = sum(bool(entry.note) for _, entry in rows)
-        return (
-            f"steps ({self.overview.steps:,})" + (f" · {odd} odd ▲" if odd else "")
-            if rows
-            else "steps"
-            if "step" in self.overview.pending
-            else "no steps"
-        )
+        times = "period" if overview.has_gpu else "CPU time"
+        parts = (f"steps ({overview.steps:,}) by {times}", f"{odd} off the median ▲" if odd else "", overview.overlap)
+        return " · ".join(filter(None, parts))
 
     # What a step is spent on.
 
@@ -267,7 +265,11 @@ class Picture:
             )
             y += 1
         elif self.overview.has_gpu:
-            said = MAKING if "cpu" in self.overview.pending else "nothing of it was recorded in this time"
+            said = (
+                MAKING
+                if "cpu" in self.overview.pending
+                else "no CPU event in this time: what runs here was launched earlier"
+            )
             canvas.put(x, y, f"CPU   {said}", QUIET, place.width)
             y += 1
         if tables and self.overview.has_gpu:

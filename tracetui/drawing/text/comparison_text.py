@@ -41,7 +41,7 @@ TABLES = ("totals", "kernels", "ops")
 """The tables of a comparison."""
 TITLES = {"totals": "Per part", "kernels": "GPU work", "ops": "CPU work"}
 KEY = (
-    *("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies"),
+    *("cpu_us", "period_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies"),
     *("moved_bytes", "mfu_pct"),
 )
 """Measures that a short list has before any other, in this order."""
