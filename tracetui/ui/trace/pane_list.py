@@ -739,6 +739,10 @@ class PaneList(DescribedList):
             kernels, others = in_step.get("kernels", 0), in_step.get("copies", 0)
             if others and kernels + others == len(table):
                 return f"{count(kernels)}+{count(others)}"
+        if name == "layers" and not by and len(table):
+            # One row stands for all layers of a series.
+            series = [int(number) for number in table["layers"].values[~table["layers"].nulls()].tolist()]
+            return count(series[0]) if len(series) == 1 else f"{count(len(series))} series"
         if name == "health" and not by:
             # A check that is fine is listed, and nothing to look at.
             warnings = int(np.sum(table["count"].values.astype(np.int64) > 0))
