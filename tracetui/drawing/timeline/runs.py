@@ -7,7 +7,7 @@ Blocks are cells of the endless grid of the window, so that a pan changes no run
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -154,19 +154,16 @@ def write_label(
         frame.bg[row, at : at + len(text) + 2] = GROUND
 
 
-def write_below(
-    frame: Frame, row: int, runs: Sequence[Run], words: Sequence[tuple[str, ...]], inks: Sequence[int]
-) -> None:
-    """Write on a row of its own what each run above is, from its first cell on."""
-    width = frame.shape[1]
+def placed_below(runs: Sequence[Run], words: Sequence[tuple[str, ...]], width: int) -> Iterator[tuple[Run, int, str]]:
+    """The runs with what is written below each of them, from which cell on; those without room are left out."""
     begins = [max(run.begin, 0) for run in runs]
-    for number, (run, said) in enumerate(zip(runs, words, strict=True)):
+    for number, (run, texts) in enumerate(zip(runs, words, strict=True)):
         # Where nothing follows at once there is room beyond its end.
         room = min(begins[number + 1] if number + 1 < len(runs) else width, width) - begins[number] - 1
-        room = min(room, max(run.end - begins[number], len(said[-1]) + 8))
-        text = next((each for each in said if len(each) + 1 <= room), "")
+        room = min(room, max(run.end - begins[number], len(texts[-1]) + 8))
+        text = next((each for each in texts if len(each) + 1 <= room), "")
         if text:
-            frame.write(row, begins[number], codes(f"╰{text}"), inks[number])
+            yield run, begins[number], f"╰{text}"
 
 
 # The phases of a thread.
