@@ -93,13 +93,21 @@ class LoadingScreen(Screen[None]):
             BarPart(clean(name), "strong"),
             BarPart(remark, "dim"),
         )
+        self._show_keys("stop and open what was read")
+        self.load()
+
+    def say(self, stage: str, escape: str) -> None:
+        """Say what goes on once everything is read, and what escape does then."""
+        self.query_one("#stage", Bar).parts = (BarPart(clean(stage), "dim"),)
+        self._show_keys(escape)
+
+    def _show_keys(self, escape: str) -> None:
         self.query_one("#keys", Bar).parts = (
-            BarPart("esc", "key"),
-            BarPart(" stop and open what was read   "),
+            BarPart(str(keys.ESCAPE), "key"),
+            BarPart(f" {escape}   "),
             BarPart(str(keys.QUIT), "key"),
             BarPart(" quit"),
         )
-        self.load()
 
     def on_unmount(self) -> None:
         """Nobody waits for the trace any more."""
