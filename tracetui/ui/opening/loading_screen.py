@@ -72,6 +72,7 @@ class LoadingScreen(Screen[None]):
         self._stop = Event()
         self._began = time.monotonic()
         self._reported = 0.0
+        self._is_from_cache = False
 
     def compose(self) -> ComposeResult:
         """Five lines in the middle of the screen."""
@@ -177,19 +178,22 @@ class LoadingScreen(Screen[None]):
             width = max(min(self.size.width, 78) - 2, 1)
             full = min(width * progress.bytes_done // progress.bytes_total, width)
             self.query_one("#gauge", Bar).parts = (BarPart("━" * full, "key"), BarPart("─" * (width - full), "dim"))
-        self.query_one("#numbers", Bar).parts = (BarPart(progress_words(progress, seconds)),)
+        self.query_one("#numbers", Bar).parts = (BarPart(progress_words(progress, seconds, self._is_from_cache)),)
         if not self._stop.is_set():
             self.query_one("#stage", Bar).parts = (BarPart(_STAGES.get(progress.stage, progress.stage), "dim"),)
 
     def _report(self, progress: LoadProgress) -> None:
         now = time.monotonic()
+        self._is_from_cache |= progress.stage == "opening"
         if now - self._reported >= PROGRESS_SECONDS or progress.stage != "reading":
             self._reported = now
             self.post_message(LoadProgressed(progress))
 
 
-def progress_words(progress: LoadProgress, seconds: float) -> str:
-    """For example `120.0 of 512.0 MiB · 410,000 events · 80.1 MiB/s · 5 s left`."""
+def progress_words(progress: LoadProgress, seconds: float, is_from_cache: bool = False) -> str:
+    """For example `120.0 of 512.0 MiB · 410,000 events · 80.1 MiB/s · 5 s left`; from the cache nothing is read."""
+    if is_from_cache:
+        return f"{size(progress.bytes_done)} · {count(progress.events)} events · from the cache"
     rate = progress.bytes_done / seconds
     words = [size(progress.bytes_done)]
     if progress.bytes_total:
