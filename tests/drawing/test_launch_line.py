@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
+from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
-from tracetui.drawing.timeline.launch_line import following, framed, framed_next
+from tracetui.drawing.timeline.launch_line import RULE, LaunchLine, following, framed, framed_next
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import GROUND, palette
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
@@ -126,3 +127,13 @@ def test_a_kernel_that_starts_within_its_call_has_a_line_straight_down():
     trace = launched((22_000, 10_000))
     texts, _, _ = drawn(trace, Window.fit(0, 50_000, CELLS))
     assert not any(sign in text for text in texts for sign in "╰╮┄") and any("┊" in text for text in texts)
+
+
+@pytest.mark.parametrize("start", [22_000, 60_000])
+def test_the_words_do_not_stand_on_the_rule_between_threads_and_devices(start):
+    frame = Frame.blank(3, CELLS)
+    frame.chars[1] = RULE
+    line = LaunchLine(range(3), 0, 20_000, start, start - 15_000)
+    line.draw(frame, Window.fit(0, 80_000, CELLS), (), palette(256))
+    words = [row for row in range(3) if "launch → start" in frame.text(row)]
+    assert words in ([0], [2]) and int((frame.chars[1] == RULE).sum()) == CELLS - 1

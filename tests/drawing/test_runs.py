@@ -89,6 +89,17 @@ def test_without_lines_to_spare_streams_have_bars_alone():
     assert not any("╰" in line for line in lines)
 
 
+def test_a_stream_has_no_line_for_words_without_room_and_none_above_its_bars():
+    """A short stream, whose few kernels stand at the edge, and one whose bars are low."""
+    short = [kernel("ncclDevKernel_AllReduce", 112_000 + at * 1000, 800, "stream 20") for at in range(3)]
+    low = [kernel("gemm", at * 250, 50) for at in range(400)]
+    layout, lines = drawn(make_trace([*low, *short]), Window(0, 1000.0), height=16)
+    shown = [(line.lane, line.shows, line.part) for line in layout.lines if line.track >= 0 or line.lane >= 0]
+    assert [(lane, shows) for lane, shows, _ in shown].count((1, Shows.WORDS)) == 0
+    assert {part for _, _, part in shown} == {(0, 1)}
+    assert sum("╰GEMM ×400" in line for line in lines) == 1
+
+
 def test_rows_that_cannot_be_read_are_one_and_come_back_with_the_scale():
     events = [
         op(f"aten::level{depth}", at + depth, 900 - 2 * depth) for at in range(0, 90_000, 1000) for depth in range(6)

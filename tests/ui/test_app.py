@@ -309,6 +309,8 @@ def test_progress_is_said_in_words() -> None:
     words = progress_words(LoadProgress(2**20, 4 * 2**20, 12_345, "reading"), 0.5)
     assert words == "1.0 MiB of 4.0 MiB · 12,345 events · 2.0 MiB/s · 2 s left"
     assert "left" not in progress_words(LoadProgress(2**20, None, 5, "reading"), 1)
+    cached = progress_words(LoadProgress(2**30, 2**30, 5, "linking"), 0.1, is_from_cache=True)
+    assert "from the cache" in cached and "/s" not in cached
 
 
 def test_a_view_string_with_an_unknown_pane_is_refused() -> None:

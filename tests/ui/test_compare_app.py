@@ -1,6 +1,7 @@
 """Two traces on one screen, by keys and text: the tutorial's MLP, eager beside compiled."""
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 from textual.pilot import Pilot
@@ -10,9 +11,11 @@ from tests.support.build import op, step
 from tests.support.compared_app import Compared, compared, shown
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
+from tests.support.waiting import until
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
+from tracetui.ui import open_comparison
 from tracetui.ui.app import MAX_SCREENS, TraceApp
 from tracetui.ui.base.keys import all_commands
 from tracetui.ui.compare.compare_view import CompareScreen
@@ -297,6 +300,37 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         await pilot.press("escape")
         await settle(pilot)
         assert isinstance(app.screen, TraceScreen) and not app.screen.is_over_another
+
+
+@pytest.mark.full
+async def test_a_comparison_that_takes_long_says_so_and_escape_gives_it_up(
+    eager: SideName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, ended = Event(), Event()
+
+    def wait(*_: object) -> None:
+        goes_on.wait(5)
+        ended.set()
+        raise UsageError("nobody waits for this")
+
+    monkeypatch.setattr(open_comparison, "_side", wait)
+    app = TraceApp([eager.path])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        await pilot.press("c")
+        await settle(pilot)
+        await pilot.press("enter")
+        hints = app.screen_stack[1].query_one("#hints", Bar)
+        await until(pilot, lambda: "Comparing step 3 with step 4" in hints.text, "nobody knows what goes on")
+        assert "esc gives up" in hints.text
+        await pilot.press("escape")
+        assert "Nothing is compared" in hints.text and isinstance(app.screen, TraceScreen)
+        goes_on.set()
+        await until(pilot, ended.is_set, "the comparison goes on")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and "nobody waits" not in hints.text
+        # Escape has its own meaning again.
+        assert not app.check_action("stop_comparing", ())
 
 
 @pytest.mark.nightly

@@ -52,7 +52,7 @@ ACTIONS = {
     "e": "export",
     "end": "end_of_row go",
     "enter": "accept choose jump keep_range",
-    "escape": "cancel clear close dismiss_none give_up leave stop",
+    "escape": "cancel clear close dismiss_none give_up leave stop stop_comparing stop_looking",
     "f": "fit_selection",
     "g": "follow open_rank open_slice",
     "h": "columns pan sideways turn",

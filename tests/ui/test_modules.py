@@ -142,11 +142,19 @@ async def test_a_trace_without_frames_says_what_to_record(size: tuple[int, int])
         assert "with_stack=True" in app.list.note or "functions" in app.list.note
 
 
+async def test_a_trace_without_frames_is_not_listed_by_function() -> None:
+    trace = make_trace([op("aten::mm", 0, 100), launch(10, 5, 1), kernel("gemm", 50, 10, correlation=1)])
+    async with shown(trace, (120, 40)) as (app, pilot):
+        await keys(pilot, "C")
+        assert app.view.panes.arrangement.by is None and "with_stack=True" in app.list.note
+
+
 async def test_without_modules_the_functions_are_listed() -> None:
     trace = make_trace([Event("a.py(1): main", 0, 900, Kind.PYTHON), Event("a.py(5): f", 10, 50, Kind.PYTHON)])
     async with shown(trace, (120, 40)) as (app, pilot):
         await keys(pilot, "C")
         assert listed(app) == ["▾ main", "    f"]
+        assert app.list.below.startswith("Functions are listed: no nn.Module was called")
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.data())

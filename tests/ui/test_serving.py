@@ -47,8 +47,11 @@ async def test_layers_follow_the_step_and_open_by_number() -> None:
             at, correlation = 2_000_000 * number + 1_000 + 2_000 * index, 1_000 * number + index
             events += [launch(at, 500, correlation), kernel(name, at + 100_000, 1_000, correlation=correlation)]
     async with shown(made(events), (120, 40), "s1") as (app, pilot):
-        await keys(pilot, "L", "b")
+        await keys(pilot, "L")
         assert app.view.panes.pane == "layers"
+        # The layers of the listed step, which are one row.
+        assert app.view.panes._count("layers") == "4"
+        await keys(pilot, "b")
         first = len(listed(app))
         await keys(pilot, "right_square_bracket")
         assert {first, len(listed(app))} == {4, 6}

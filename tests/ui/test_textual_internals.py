@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from textual.events import Key
 
 from tracetui.ui.base import differ_switch, textual_internals
 
@@ -67,3 +68,27 @@ def test_a_crash_is_reported_without_the_differ() -> None:
 )
 def test_a_name_that_is_not_there_or_has_other_parameters(name: str) -> None:
     assert not textual_internals._is_there(name)
+
+
+def parsed(text: str) -> list[tuple[str, str | None]]:
+    """The keys of what a terminal sends in one read, with their characters."""
+    parser = textual_internals.EscapeParser()
+    keys = [*parser.feed(text), *parser.feed("")]
+    return [(key.key, key.character) for key in keys if isinstance(key, Key)]
+
+
+@pytest.mark.parametrize("text", ["\x1b3", "\x1b0", "\x1b34", "\x1b-", "\x1bq", "\x1b.."])
+def test_escape_and_a_key_in_one_read_are_these_two(text: str) -> None:
+    (key, _), *others = parsed(text)
+    assert key == "escape" and "".join(str(character) for _, character in others) == text[1:]
+
+
+@pytest.mark.parametrize(("text", "key"), [("\x1b[A", "up"), ("\x1bOP", "f1"), ("\x1bb", "ctrl+left"), ("£", "£")])
+def test_sequences_and_signs_of_a_keyboard_stay(text: str, key: str) -> None:
+    assert [key for key, _ in parsed(text)] in ([key], ["pound_sign"])
+
+
+def test_alt_stays_where_it_means_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(textual_internals.EscapeParser, "keeps_alt", True)
+    assert [key for key, _ in parsed("\x1bq")] == ["alt+q"]
+    assert [key for key, _ in parsed("\x1b3")] == ["escape", "3"]

@@ -25,7 +25,7 @@ def kept_overview(trace: Trace, part: Part | None, told: Callable[[Overview], No
 
 @kept(on_disk=True)
 def overview(trace: Trace, part: Part | None = None) -> Overview:
-    """The whole overview of a part."""
+    """The whole overview of a part: what `kept_overview` keeps under this name, and in the cache."""
     return overview_of(trace, part)
 
 

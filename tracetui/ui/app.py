@@ -130,6 +130,7 @@ class TraceApp(CrashSafeApp):
         command(keys.REDRAW, "redraw", "Redraw", "Should another program have written on the screen."),
         command(keys.SUSPEND, "suspend_process", "Suspend", "`fg` in the shell brings the app back."),
         command(keys.QUIT, "quit", "Quit", "", "quit"),
+        command(keys.ESCAPE, "stop_comparing", "Give up comparing", "While it is worked out.", before_typing=True),
         # Also where text is typed, whose field would copy.
         command(keys.QUIT_ANYWHERE, "leave", "Quit from anywhere", "Also while typing.", before_typing=True),
     ]
@@ -248,11 +249,15 @@ class TraceApp(CrashSafeApp):
 
     def warn(self, text: str) -> None:
         """Show a warning on the screen on top."""
+        self.remark(text, warn=True)
+
+    def remark(self, text: str, warn: bool = False) -> None:
+        """Show a sentence on the screen on top."""
         on_top = self.screen
         if isinstance(on_top, SizedScreen):
-            on_top.notice(text, warn=True)
+            on_top.notice(text, warn)
         else:
-            self.notify(clean(text), severity="warning", markup=False)
+            self.notify(clean(text), severity="warning" if warn else "information", markup=False)
 
     def end_with(self, error: TracetuiError) -> None:
         """End the app, which never showed anything."""
@@ -266,8 +271,14 @@ class TraceApp(CrashSafeApp):
             hints.take_key(event.key, event.character)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The list of traces is opened once, whatever else lies over it."""
+        """The list of traces is opened once, whatever else lies over it; only what is under way is given up."""
+        if action == "stop_comparing":
+            return self._opener.is_comparing and not isinstance(self.screen, Overlay)
         return action != "traces" or not any(isinstance(screen, TracePicker) for screen in self.screen_stack)
+
+    def action_stop_comparing(self) -> None:
+        """Give up a comparison that is being worked out."""
+        self._opener.stop()
 
     def action_traces(self) -> None:
         """Pick another trace."""
@@ -287,11 +298,7 @@ class TraceApp(CrashSafeApp):
     def action_save_picture(self) -> None:
         """Write the screen to an SVG file and name it."""
         on_top = self.screen
-        text, warn = save_picture(self, on_top.label if isinstance(on_top, SizedScreen) else self.TITLE or "")
-        if isinstance(on_top, SizedScreen):
-            on_top.notice(text, warn)
-        else:
-            self.notify(text, severity="warning" if warn else "information", markup=False)
+        self.remark(*save_picture(self, on_top.label if isinstance(on_top, SizedScreen) else self.TITLE or ""))
 
     @property
     def _is_one_file(self) -> bool:

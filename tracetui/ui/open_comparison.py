@@ -26,9 +26,10 @@ from tracetui.linking.links import links
 from tracetui.linking.replays import replays
 from tracetui.linking.step_sources import with_steps
 from tracetui.model.results import guarded
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import OpenOptions, SideName, keep_opened
+from tracetui.ui.base import keys
 from tracetui.ui.base.overlay import Loaded, SliceAsked
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
@@ -203,6 +204,9 @@ class ComparisonHost(Protocol):
     def warn(self, text: str) -> None:
         """Show a warning on the screen on top."""
 
+    def remark(self, text: str) -> None:
+        """Show a sentence on the screen on top."""
+
     def end_with(self, error: TracetuiError) -> None:
         """End the app, which never showed anything."""
 
@@ -270,6 +274,23 @@ class ComparisonOpener:
         """Drop the requested comparison: something else is to be shown."""
         self._wanted = None
 
+    @property
+    def is_comparing(self) -> bool:
+        """True while all files are read and the comparison is not on screen yet."""
+        return self._wanted is not None and all(name.path in self._reads for name in self._wanted)
+
+    def stop(self) -> None:
+        """Give up comparing, and go back to the screen from which it was requested; without one, end the app."""
+        app = self._app
+        self.give_up()
+        app.workers.cancel_group(app, "sides")
+        if all(isinstance(screen, LoadingScreen) for screen in app.screen_stack[1:]):
+            app.exit()
+            return
+        if isinstance(app.screen, LoadingScreen):
+            app.pop_screen()
+        self._host.remark("Nothing is compared.")
+
     def take(self, read: Loaded) -> None:
         """Go on with a trace that was read."""
         self._reads[read.path] = read
@@ -308,6 +329,12 @@ class ComparisonOpener:
         if self._lanes is not None:
             self._show_lanes(self._lanes, reads)
             return
+        a, b, *others = (_scope_words(name, self._wanted) for name in self._wanted)
+        words = f"{a} with {b}" if not others else f"{len(self._wanted)} of them with {a}"
+        if isinstance(app.screen, LoadingScreen):
+            app.screen.say(f"comparing {words}", "give up comparing")
+        else:
+            self._host.remark(f"Comparing {words} …   {keys.ESCAPE} gives up")
         find = partial(self._find_sides, self._wanted, reads)
         # Without a description, textual writes out what is called: every column of both traces.
         app.run_worker(find, thread=True, group="sides", exclusive=True, description="sides")
@@ -317,9 +344,9 @@ class ComparisonOpener:
         from tracetui.comparing.statement import Several
 
         sides: tuple[Side, ...] | TracetuiError
-        several = None
+        several, worker = None, get_current_worker()
         try:
-            with guarded("The comparison"):
+            with interruptible(lambda: not worker.is_cancelled), guarded("The comparison"):
                 sides = tuple(_side(read, name.scope) for read, name in zip(reads, wanted, strict=True))
                 if len(sides) > 2:
                     compared = Several(sides)
@@ -328,6 +355,8 @@ class ComparisonOpener:
                     _ = compared.openings, compared.others
                     with suppress(AnalysisFailed):
                         _ = compared.headline
+        except Interrupted:
+            return
         except TracetuiError as error:
             sides = error
         self._app.post_message(SidesFound(wanted, reads, sides, several))
@@ -375,6 +404,12 @@ class ComparisonOpener:
         if isinstance(app.screen, LoadingScreen):
             app.pop_screen()
         self._host.warn(str(error))
+
+
+def _scope_words(name: SideName, others: Sequence[SideName]) -> str:
+    """What a side is called while nothing else is known of it: the part of a trace, or the trace."""
+    part = f"step {name.scope}" if name.scope.isdecimal() else name.scope
+    return part if part and len({each.path for each in others}) == 1 else Path(name.path).name
 
 
 def _remark(index: int, wanted: Sequence[SideName]) -> str:

@@ -280,7 +280,7 @@ def layer_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
                 text = str(each.layer)
                 labels.setdefault(min((first + last - 1) // 2, columns - 1 - (len(text) + 1) // 2), text)
         below = _below(labels, columns, "")[MARGIN:]
-        for words in (f"{together} layers a shade", f"{together} a shade", f"×{together}") if together > 1 else ():
+        for words in (f"({together} layers per shade)", f"({together} per shade)") if together > 1 else ():
             free = below.find(" " * (len(words) + 2), 1)
             if free >= 0:
                 below = f"{below[: free + 1]}{words}{below[free + 1 + len(words) :]}"

@@ -13,12 +13,10 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.launch_line import LaunchLine, launched_with
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line, Shows
-from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.drawing.timeline.raster import MANY, TimelineIndex, Window
-from tracetui.drawing.timeline.runs import write_below, write_label
+from tracetui.drawing.timeline.runs import write_label
 from tracetui.frozen import frozen
-from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import launch_delay
 from tracetui.linking.trees import lane_numbers
 from tracetui.model.quantities import duration
@@ -388,7 +386,8 @@ class TimelineGrid:
         elif line.shows == Shows.LAYERS and index.layers is not None:
             index.layers.draw(tracks, i, int(lane_numbers(index.trace).process[line.lane]), view.window, colours)
         elif line.shows == Shows.WORDS:
-            self._write_words(tracks, i, index.full[line.lane].start, view, colours)
+            for run, begin, text in index.words_below(index.full[line.lane].start, view.window, width):
+                tracks.write(i, begin, codes(text), int(colours.words[run.sort]))
         elif line.shows == Shows.RUNS:
             slices = index.trace.slices
             for run, family in zip(*index.runs(line.track, view.window, width, by_name=True), strict=True):
@@ -396,18 +395,6 @@ class TimelineGrid:
                 words = run.words(index.labels.brief(run.sort, kind))
                 is_filled = run.share(view.window) >= FILLED_SHARE
                 write_label(tracks, i, (run.begin, run.end), words, family, colours, is_filled)
-
-    def _write_words(self, tracks: Frame, i: int, track: int, view: View, colours: Palette) -> None:
-        """Say below a stream what its runs are."""
-        index, slices = self.timeline_index, self.timeline_index.trace.slices
-        runs, _ = index.runs(track, view.window, tracks.shape[1], by_name=False)
-        words, inks = [], []
-        for run in runs:
-            row = int(index.index.rows[run.most])
-            most = index.labels.text(int(slices.name[row]), int(slices.kind[row]))
-            words.append(run.words(FAMILY_WORDS[Family(run.sort)] if run.sort < len(Family) else most, most))
-            inks.append(int(colours.words[run.sort]))
-        write_below(tracks, i, runs, words, inks)
 
     def _moments(self, view: View, colours: Palette) -> list[tuple[int, str, int]]:
         """The moments that the axis points at, the most important last: moment in ns, sign and colour.

@@ -168,9 +168,14 @@ class LaunchLine:
         low, high = max(first, 0), min(last, width - 1)
         texts = [duration(self.delay)] if self.delay != NULL else []
         texts = [f"launch → start {text}" for text in texts] + texts
-        places = [_place(row, low, high, texts) for row in free]
-        # The row that has room for the words, and on which fewest slices cover the line.
-        along = max(range(len(free)), key=lambda i: (len(places[i][1]), int(free[i, low : high + 1].sum()), -i))
+        # A rule has words of its own: the line crosses it, and what it says does not stand there.
+        is_rule = frame.chars[self.rows.start : self.rows.stop, self.left :] == RULE
+        places = [_place(row, low, high, texts) for row in free & ~is_rule]
+        # The row that has room for the words, no rule, and on which fewest slices cover the line.
+        along = max(
+            range(len(free)),
+            key=lambda i: (len(places[i][1]), not is_rule[i].any(), int(free[i, low : high + 1].sum()), -i),
+        )
         ink = GROUND if colours.mono else colours.highlighted
         for i, row in enumerate(self.rows):
             if i == along and first < last:

@@ -477,10 +477,12 @@ class Layout:
         streams = [lane for lane in lanes if lane not in self._pinned and self._depth(lane)]
         runs = {lane: index.runs(index.full[lane].start, window, width, by_name=False)[0] for lane in streams[:spare]}
         busy = sorted((lane for lane in runs if runs[lane]), key=lambda lane: -sum(run.busy_ns for run in runs[lane]))
-        self._worded = set(busy[:spare])
+        # A line of words on which none has room, and one above all bars of a stream, would be empty.
+        self._worded = set([lane for lane in busy if index.words_below(index.full[lane].start, window, width)][:spare])
         spare -= len(self._worded)
+        bars = {lane: index.highest_bar(index.full[lane].start, window, width) for lane in busy if spare > 0}
         for lines in range(2, _TALLEST + 1):
-            taller = busy[: max(spare, 0)]
+            taller = [lane for lane in busy if bars.get(lane, 0.0) * lines > lines - 1][: max(spare, 0)]
             self._tall.update(dict.fromkeys(taller, lines))
             spare -= len(taller)
         return spare

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from tracetui.devices.counters import counter_samples
 from tracetui.drawing.timeline.cells import SPACE, Frame, IndexColumns, Painter, Part, SliceIndex, index_columns
+from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import GROUND, VARIED, Labels, Palette, palette
-from tracetui.drawing.timeline.runs import LayerLookup, PhaseLookup, Run, block_edges, runs_in
+from tracetui.drawing.timeline.runs import LayerLookup, PhaseLookup, Run, block_edges, placed_below, runs_in
 from tracetui.drawing.timeline.strips import Curve, IdleBand
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
@@ -195,6 +196,22 @@ class TimelineIndex:
             found = [replace(run, most=run.most + first) for run in found]
             self._runs[key] = found, self.family(np.array([run.most for run in found], np.int64)).tolist()
         return self._runs[key]
+
+    def words_below(self, track: int, window: Window, width: int) -> list[tuple[Run, int, str]]:
+        """The runs of a stream that have room for words, with the cell from which on these stand on a line below it."""
+        runs, words = self.runs(track, window, width, by_name=False)[0], []
+        for run in runs:
+            row = int(self.index.rows[run.most])
+            most = self.labels.text(int(self.trace.slices.name[row]), int(self.trace.slices.kind[row]))
+            words.append(run.words(FAMILY_WORDS[Family(run.sort)] if run.sort < len(Family) else most, most))
+        return list(placed_below(runs, words, width))
+
+    def highest_bar(self, track: int, window: Window, width: int) -> float:
+        """The highest bar of a track as a share of its line; 0 where no cell has more than two slices."""
+        edges = window.edges(width)
+        touching = self.index.touching(np.array([track]), edges)
+        is_bar = touching.last - touching.first > 2
+        return float(np.where(is_bar, touching.busy / np.diff(edges), 0.0).max(initial=0.0))
 
     def slice_at(self, track: int, start_ns: int, end_ns: int) -> int:
         """The row of the longest slice of a track that touches [start_ns, end_ns), -1 for none.

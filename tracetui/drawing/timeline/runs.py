@@ -7,7 +7,7 @@ Blocks are cells of the endless grid of the window, so that a pan changes no run
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -154,19 +154,16 @@ def write_label(
         frame.bg[row, at : at + len(text) + 2] = GROUND
 
 
-def write_below(
-    frame: Frame, row: int, runs: Sequence[Run], words: Sequence[tuple[str, ...]], inks: Sequence[int]
-) -> None:
-    """Write on a row of its own what each run above is, from its first cell on."""
-    width = frame.shape[1]
+def placed_below(runs: Sequence[Run], words: Sequence[tuple[str, ...]], width: int) -> Iterator[tuple[Run, int, str]]:
+    """The runs with what is written below each of them, from which cell on; those without room are left out."""
     begins = [max(run.begin, 0) for run in runs]
-    for number, (run, said) in enumerate(zip(runs, words, strict=True)):
+    for number, (run, texts) in enumerate(zip(runs, words, strict=True)):
         # Where nothing follows at once there is room beyond its end.
         room = min(begins[number + 1] if number + 1 < len(runs) else width, width) - begins[number] - 1
-        room = min(room, max(run.end - begins[number], len(said[-1]) + 8))
-        text = next((each for each in said if len(each) + 1 <= room), "")
+        room = min(room, max(run.end - begins[number], len(texts[-1]) + 8))
+        text = next((each for each in texts if len(each) + 1 <= room), "")
         if text:
-            frame.write(row, begins[number], codes(f"╰{text}"), inks[number])
+            yield run, begins[number], f"╰{text}"
 
 
 # The phases of a thread.
@@ -261,9 +258,15 @@ class LayerLookup:
         return layers_per_shade(float(np.median(end - start)) / window.ns_per_cell)
 
     def draw(self, frame: Frame, row: int, device: int, window: Window, colours: Palette) -> None:
-        """Draw the layers of a device on a row in two shades in turn, with their numbers."""
+        """Draw the layers of a device on a row in two shades in turn, with their numbers.
+
+        Where not all numbers have room, some layers from the first to the last have theirs: `L1  L10  L20 L24`.
+        """
         start, end, layer, step = self._of_device[device]
-        band = (layer - 1) // self._together(device, window)
+        together = self._together(device, window)
+        typical = float(np.median(end - start)) / window.ns_per_cell
+        is_numbered = typical >= len(str(layer.max())) + 2
+        band = (layer - 1) // together
         heads = np.flatnonzero((np.diff(band, prepend=-1) != 0) | (np.diff(step, prepend=-1) != 0))
         tails = np.append(heads[1:], len(start)) - 1
         width = frame.shape[1]
@@ -284,13 +287,48 @@ class LayerLookup:
             frame.fg[row, left:right] = ink
             frame.bg[row, left:right] = GROUND if colours.mono else shade
             frame.attributes[row, left:right] = colours.on_fill
-            one, other = int(layer[first]), int(layer[until])
-            texts = [f"layer {one}", f"{one}"] if one == other else [f"layers {one}–{other}", f"{one}–{other}"]
+            texts = (f"layer {layer[first]}", f"{layer[first]}") if is_numbered else ()
             text = next((each for each in texts if len(each) + 2 <= right - left), "")
             if text:
                 at = left + (right - left - len(text)) // 2 - 1
                 frame.write(row, at, codes(f" {text} "), ink, colours.on_fill)
                 frame.bg[row, at : at + len(text) + 2] = GROUND if colours.mono else shade
+        if is_numbered:
+            return
+        # Each row of layers: a series of a step.
+        is_head = (np.diff(layer, prepend=0) != 1) | (np.diff(step, prepend=-1) != 0)
+        for first, until in pairwise([*np.flatnonzero(is_head).tolist(), len(layer)]):
+            inside = (end[first:until] > window.start_ns) & (start[first:until] < window.end_ns(width))
+            rows = first + np.flatnonzero(inside)
+            if len(rows):
+                places = {int(layer[each]): max(round(window.position(int(start[each]))), 0) for each in rows.tolist()}
+                _number_some(frame, row, places, min(round(window.position(int(end[rows[-1]]))), width), together)
+
+
+def _number_some(frame: Frame, row: int, places: dict[int, int], right: int, together: int) -> None:
+    """Write numbers into a row of layers that ends before a cell: first, last, and between them those with room.
+
+    `places` has the first cell of each layer. Where several layers share a shade it is said between the two.
+    """
+    numbers, left = list(places), min(places.values())
+    last = f" L{numbers[-1]}"
+    texts = [(left, f"L{numbers[0]} ")]
+    free, until = left + len(texts[0][1]), right - len(last)
+    if free > until:
+        return
+    words = (f" {together} layers per shade ", f" {together} per shade ")
+    text = next((each for each in words if len(each) <= until - free), "") if together > 1 else ""
+    if text:
+        texts.append(((free + until - len(text)) // 2, text))
+    elif together == 1:
+        longest = len(last) + 2
+        step = next((each for each in (2, 5, 10, 20, 50, 100) if (right - left) * each >= longest * len(numbers)), 0)
+        for number in numbers if step else ():
+            if number % step == 0 and free < places[number] <= until - longest:
+                texts.append((places[number], f"L{number} "))
+    for at, text in [*texts, (until, last)]:
+        # The shades stay, and only their signs make way.
+        frame.chars[row, at : at + len(text)] = codes(text)
 
 
 def layers_per_shade(cells: float) -> int:

@@ -20,8 +20,9 @@ from textual.message import Message
 from textual.messages import TerminalSupportsSynchronizedOutput
 
 from tracetui.ui.base.cell_differ import CellDiffer, Update
+from tracetui.ui.base.keys import KEY_NAMES
 from tracetui.ui.base.signal_handling import attributes, in_background
-from tracetui.ui.base.textual_internals import drop_writer, has_writer, queued_writes
+from tracetui.ui.base.textual_internals import drop_writer, has_writer, part_escape_from_keys, queued_writes
 
 if TYPE_CHECKING:
     from tracetui.ui.base.crash_safe_app import CrashSafeApp
@@ -173,6 +174,7 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys; what goes wrong there is an error like any other."""
+        part_escape_from_keys(any("alt+" in name for names in KEY_NAMES.values() for name in names))
         try:
             super().run_input_thread()
         except Exception as error:

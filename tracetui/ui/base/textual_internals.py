@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from textual import log
 from textual.app import App
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Key
 from textual.geometry import Region
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from textual._compositor import ChopsUpdate as ChopsUpdate
     from textual._compositor import Compositor
     from textual._compositor import LayoutUpdate as LayoutUpdate
+    from textual._xterm_parser import XTermParser
 else:
     # A placeholder stands for each that is not there; what rests on it is left out.
     Missing = type("Missing", (), {})
@@ -44,6 +47,7 @@ else:
     ChopsUpdate = getattr(_compositor, "ChopsUpdate", Missing)
     LayoutUpdate = getattr(_compositor, "LayoutUpdate", Missing)
     Compositor = getattr(_compositor, "Compositor", Missing)
+    XTermParser = getattr(linux_driver, "XTermParser", Missing)
 
 NAMES = {
     "frames": (
@@ -78,6 +82,10 @@ NAMES = {
     "styles": ("textual.css.styles RenderStyles._cache_key",),
     "style caches": ("textual._styles_cache StylesCache.get_inner_outer",),
     "codes": ("rich.style Style._ansi",),
+    "escape": (
+        "textual._xterm_parser XTermParser._sequence_to_key_events(self, sequence, alt)",
+        "textual.drivers.linux_driver XTermParser",
+    ),
 }
 """By part: module, then a class with an attribute or a function with its parameters."""
 WRITING = ("frames", "rows")
@@ -224,6 +232,32 @@ def drop_writer(driver: LinuxDriver) -> None:
     """Treat a driver's writer thread as ended: later writes are dropped."""
     if works("writer"):
         driver._writer_thread = None
+
+
+class EscapeParser(XTermParser):
+    """Takes escape and a key that come in one read for these two, where Textual takes them for that key with alt.
+
+    Textual makes `£` of escape and `3`, as Macs do with option; over a slow line the two come together.
+    """
+
+    keeps_alt = False
+    """True where a key with alt means something to the app; then only those go apart of which Textual makes signs."""
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
+        keys = list(super()._sequence_to_key_events(sequence, alt))
+        is_sign = (
+            len(sequence) == 2 and sequence[0] == "\x1b" and any(not (key.character or "").isascii() for key in keys)
+        )
+        if is_sign or (alt and not self.keeps_alt):
+            return [Key("escape", "\x1b"), *super()._sequence_to_key_events(sequence[-1])]
+        return keys
+
+
+def part_escape_from_keys(keeps_alt: bool) -> None:
+    """Have what a terminal sends parsed by an `EscapeParser`, from the next time that it is read."""
+    if works("escape"):
+        EscapeParser.keeps_alt = keeps_alt
+        linux_driver.XTermParser = EscapeParser  # type: ignore[attr-defined]
 
 
 def style_versions(widget: Widget) -> tuple[int, ...] | None:

@@ -83,6 +83,7 @@ class LoadingScreen(Screen[None]):
         self._stop = Event()
         self._began = time.monotonic()
         self._reported = 0.0
+        self._is_from_cache = False
 
     def compose(self) -> ComposeResult:
         """Five lines in the middle of the screen."""
@@ -104,13 +105,21 @@ class LoadingScreen(Screen[None]):
             BarPart(clean(name), "strong"),
             BarPart(remark, "dim"),
         )
+        self._show_keys("stop and open what was read")
+        self.load()
+
+    def say(self, stage: str, escape: str) -> None:
+        """Say what goes on once everything is read, and what escape does then."""
+        self.query_one("#stage", Bar).parts = (BarPart(clean(stage), "dim"),)
+        self._show_keys(escape)
+
+    def _show_keys(self, escape: str) -> None:
         self.query_one("#keys", Bar).parts = (
-            BarPart("esc", "key"),
-            BarPart(" stop and open what was read   "),
+            BarPart(str(keys.ESCAPE), "key"),
+            BarPart(f" {escape}   "),
             BarPart(str(keys.QUIT), "key"),
             BarPart(" quit"),
         )
-        self.load()
 
     def on_unmount(self) -> None:
         """Stop reading: the screen is gone."""
@@ -182,12 +191,13 @@ class LoadingScreen(Screen[None]):
             width = max(min(self.size.width, 78) - 2, 1)
             full = min(width * progress.bytes_done // progress.bytes_total, width)
             self.query_one("#gauge", Bar).parts = (BarPart("━" * full, "key"), BarPart("─" * (width - full), "dim"))
-        self.query_one("#numbers", Bar).parts = (BarPart(progress_words(progress, seconds)),)
+        self.query_one("#numbers", Bar).parts = (BarPart(progress_words(progress, seconds, self._is_from_cache)),)
         if not self._stop.is_set():
             self.query_one("#stage", Bar).parts = (BarPart(_STAGES.get(progress.stage, progress.stage), "dim"),)
 
     def _report(self, progress: LoadProgress) -> None:
         now = time.monotonic()
+        self._is_from_cache |= progress.stage == "opening"
         if now - self._reported >= PROGRESS_SECONDS or progress.stage != "reading":
             self._reported = now
             self.post_message(LoadProgressed(progress))
@@ -199,8 +209,10 @@ def _attempt(prepare: Callable[[Trace], object], trace: Trace) -> None:
         prepare(trace)
 
 
-def progress_words(progress: LoadProgress, seconds: float) -> str:
-    """For example `120.0 of 512.0 MiB · 410,000 events · 80.1 MiB/s · 5 s left`."""
+def progress_words(progress: LoadProgress, seconds: float, is_from_cache: bool = False) -> str:
+    """For example `120.0 of 512.0 MiB · 410,000 events · 80.1 MiB/s · 5 s left`; from the cache nothing is read."""
+    if is_from_cache:
+        return f"{size(progress.bytes_done)} · {count(progress.events)} events · from the cache"
     rate = progress.bytes_done / seconds
     words = [size(progress.bytes_done)]
     if progress.bytes_total:

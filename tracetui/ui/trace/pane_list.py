@@ -75,6 +75,8 @@ PAUSE_SECONDS = 0.01
 """Seconds between two looks at whether keys have come."""
 MAX_ROWS_SECONDS = 3.0
 """Seconds for which a key waits for the rows of the pane that the key before it opened."""
+WITHOUT_MODULES = "Functions are listed: no nn.Module was called while Python frames were recorded."
+"""Stands below the pane of modules that lists functions in their place."""
 RESHAPED_PANES = ("findings", "range", "summary", "modules")
 """Panes whose tables are made readable for the screen, each of which gets columns of its own."""
 
@@ -138,7 +140,9 @@ class PaneList(DescribedList):
                 self.arrangements[name] = ListArrangement(column, descending=True)
         if len(steps(trace)) == 0:
             self.arrangements["steps"] = ListArrangement(by="source")
-        if "module" not in known_sites(trace):
+        self._lists_functions = {"function", "module"}.intersection(known_sites(trace)) == {"function"}
+        """True where functions stand in for modules, of which none was called."""
+        if self._lists_functions:
             self.arrangements["modules"] = ListArrangement(by="function")
         self.time_range: TimeRange | None = None
         """The range of time that the pane of this name sums up."""
@@ -431,9 +435,6 @@ class PaneList(DescribedList):
             self.post_message(self.Summed(message.table))
         if message.key in (self._key("findings"), self._key("range")):
             self.post_message(self.Judged())
-        if pane in ("gaps", "findings") and message.table is not None:
-            # They rest on the causes of idle time.
-            self.post_message(self.Explained())
         self._report_length()
         if message.key == self._key(self.pane):
             self._show(self._cursors.get(self.pane, 0))
@@ -541,16 +542,17 @@ class PaneList(DescribedList):
             self._is_sketched = False
             for keys, goes_on in ((urgent, is_wanted), (others, quiet)):
                 with interruptible(goes_on):
+                    if keys is others and not self._is_explained and goes_on():
+                        # The findings rest on them, and come next.
+                        with suppress(AnalysisFailed), guarded("The causes of idle time"):
+                            idle_parts(self.trace)
+                        self.post_message(self.Explained())
                     for key in keys:
                         if not goes_on():
                             return
                         self.post_message(self._built(key))
                     if self.details.is_waiting:
                         self._prepare()
-                    if keys is others and not self._is_explained:
-                        with suppress(AnalysisFailed), guarded("The causes of idle time"):
-                            idle_parts(self.trace)
-                        self.post_message(self.Explained())
         except Interrupted:
             return
 
@@ -619,6 +621,8 @@ class PaneList(DescribedList):
         return table.headline or table.note or f"Nothing to list: {PANES[self.pane].help}"
 
     def _note_below(self, table: Table) -> str:
+        if self.pane == "modules" and self.arrangement.by == "function" and self._lists_functions:
+            return f"{WITHOUT_MODULES} {table.note}".rstrip()
         return table.note
 
     def _readable(self, table: Table) -> Table:
@@ -760,6 +764,10 @@ class PaneList(DescribedList):
             kernels, others = in_step.get("kernels", 0), in_step.get("copies", 0)
             if others and kernels + others == len(table):
                 return f"{count(kernels)}+{count(others)}"
+        if name == "layers" and not by and len(table):
+            # One row stands for all layers of a series.
+            series = [int(number) for number in table["layers"].values[~table["layers"].nulls()].tolist()]
+            return count(series[0]) if len(series) == 1 else f"{count(len(series))} series"
         if name == "health" and not by:
             # A check that is fine is listed, and nothing to look at.
             warnings = int(np.sum(table["count"].values.astype(np.int64) > 0))

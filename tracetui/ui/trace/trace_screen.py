@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import on
 from textual.binding import BindingType
 from textual.message import Message
+from textual.worker import get_current_worker
 
 from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.step_sources import AUTO, NONE
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Interrupted, Kind, Trace, interruptible
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import clean
@@ -59,6 +61,7 @@ class TraceScreen(SizedScreen):
         command(
             keys.ESCAPE, "leave", "Leave the trace", "To the comparison or the list from which it was opened.", "back"
         ),
+        command(keys.ESCAPE, "stop_looking", "Stop looking for what can be compared", before_typing=True),
         command(keys.BACK, "leave_below", "Leave the trace", "To the comparison from which it was opened."),
         command(keys.LESSON, "lesson", "Lesson of the workload", "What its trace was to show, and what it shows."),
     ]
@@ -97,7 +100,9 @@ class TraceScreen(SizedScreen):
         self.view.navigator.visit(viewpoint)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leaving takes a screen below, or the list that the trace was picked from."""
+        """Leaving takes a screen below, or the list that the trace was picked from; only what goes on is stopped."""
+        if action == "stop_looking":
+            return any(worker.group == "choices" and worker.is_running for worker in self.workers)
         if action == "leave":
             return self.is_over_another or bool(getattr(self.app, "has_list", False))
         return self.is_over_another if action == "leave_below" else True
@@ -195,10 +200,20 @@ class TraceScreen(SizedScreen):
         if len(self.trace.slices.of_kind(Kind.ANNOTATION, Kind.PYTHON)) <= MAX_NAMED_AT_ONCE:
             self._pick(self._choices())
         else:
+            self.view.notice(f"Looking for what can be compared …   {keys.ESCAPE} gives up")
             self.run_worker(self._find_choices, thread=True, exclusive=True, group="choices", description="choices")
 
+    def action_stop_looking(self) -> None:
+        """Look for no runs that can be compared any more."""
+        self.workers.cancel_group(self, "choices")
+        self.view.notice("Nothing is compared.")
+
     def _find_choices(self) -> None:
-        self.app.call_from_thread(self._pick, self._choices())
+        worker = get_current_worker()
+        with suppress(Interrupted), interruptible(lambda: not worker.is_cancelled):
+            choices = self._choices()
+            if not worker.is_cancelled:
+                self.app.call_from_thread(self._pick, choices)
 
     def _choices(self) -> list[ComparableScopes]:
         """Sides that can be compared, the likeliest first."""
