@@ -161,6 +161,11 @@ def test_a_cut_line_holds_no_part_of_a_number(width: int) -> None:
         assert not kept.endswith(("3.67", "188.0", "-12.5"))
 
 
+def test_a_cut_line_ends_with_a_whole_word() -> None:
+    text = "launch latency 1.75 ms (5 %) · Python 506 µs (1 %) · operators"
+    assert cut_line(text, 58) == "launch latency 1.75 ms (5 %) · Python 506 µs (1 %)…"
+
+
 def test_of_a_path_the_folders_give_way() -> None:
     text = "Picture of the screen written to ~/.local/share/tracetui/exports/fusion_mwe_trace-2.svg"
     assert fitting_line(text, 200) == text

@@ -212,6 +212,15 @@ def test_requests_and_tokens_give_way_to_the_key_on_a_short_line() -> None:
     assert len(line(78)) <= 78 and "decode   by …" in line(78) and line(78).endswith("forward   A all steps")
 
 
+def test_no_key_is_cut_where_the_line_of_the_steps_is_short() -> None:
+    for width in range(52, 100):
+        parts = step_parts(
+            [12, 13, 14], 14, ("period 10.88 ms",), width, "execute_context_0(0)_generation_32(32)", "decode"
+        )
+        line = "".join(part.text for part in parts)
+        assert len(line) <= width and line.endswith("A all steps") and "10.88 ms decode" in line
+
+
 async def test_the_line_of_the_steps_follows_the_width() -> None:
     async with shown(with_steps(calls(), "a.py(2): train"), (40, 24), "s1") as (app, pilot):
         assert "a.py(2): train" not in app.text("#steps")

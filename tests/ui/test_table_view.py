@@ -164,3 +164,15 @@ async def test_the_order_that_a_table_comes_in_has_an_arrow() -> None:
     async with app.run_test(size=(60, 12)) as pilot:
         await pilot.pause()
         assert "index▴" in app.lines[0]
+
+
+async def test_sentences_below_the_rows_are_shown_as_far_as_they_have_room() -> None:
+    app = Listing(table_of(3))
+    async with app.run_test(size=(40, 12)) as pilot:
+        view = app.query_one(TableView)
+        view.below = "A layer is a repeat of kernels. " * 6
+        for height, is_whole in ((12, True), (8, False), (4, False)):
+            await pilot.resize_terminal(40, height)
+            await pilot.pause()
+            assert view.is_below_whole == is_whole
+            assert app.lines[-1].rstrip().endswith(" …") == (height == 8)

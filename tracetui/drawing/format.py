@@ -21,6 +21,18 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"[:width]
 
 
+MAX_CUT_WORD = 16
+"""Letters of a word up to which it goes where a sentence is cut within it; of a longer one the begin stays."""
+
+
+def whole_words(kept: str, text: str) -> str:
+    """The begin of a sentence without the word in which it was cut, and without what joins that to the one before."""
+    if text[len(kept) : len(kept) + 1].strip():
+        head, space, tail = kept.rpartition(" ")
+        kept = head if space and len(tail) <= MAX_CUT_WORD else kept
+    return kept.rstrip(" ·,;:(")
+
+
 def cell(column: Column, value: Cell) -> str:
     """A table cell as text, `–` for a value that the trace does not hold.
 

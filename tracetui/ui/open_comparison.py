@@ -407,7 +407,7 @@ class ComparisonOpener:
 
 
 def _scope_words(name: SideName, others: Sequence[SideName]) -> str:
-    """What a side is called while nothing else is known of it: the part of a trace, or the trace."""
+    """The name of a side of which nothing else is known yet: the part of a trace, or the trace."""
     part = f"step {name.scope}" if name.scope.isdecimal() else name.scope
     return part if part and len({each.path for each in others}) == 1 else Path(name.path).name
 

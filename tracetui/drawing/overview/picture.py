@@ -10,7 +10,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from tracetui.drawing.format import cut_name
+from tracetui.drawing.format import cut_name, whole_words
 from tracetui.drawing.hues import (
     FAMILY_HUES,
     SEVERITY_HUES,
@@ -281,9 +281,10 @@ class Picture:
         canvas = self.canvas
         causes = [entry for entry in idle if entry.ns]
         if cells < MIN_BRACKETS:
-            words = " · ".join(f"{e.name} {three_digits(e.ns or 0)} ({share_words(e.share or 0)})" for e in causes[:3])
-            text = f"idle {three_digits(idle_ns)}: {words}" if words else "the GPU is never idle"
-            canvas.put(x, y, text, Pen(Hue.IDLE), room)
+            words = [f"{e.name} {three_digits(e.ns or 0)} ({share_words(e.share or 0)})" for e in causes[:3]]
+            texts = [f"idle {three_digits(idle_ns)}: {' · '.join(words[:many])}" for many in range(len(words), 0, -1)]
+            fitting = [text for text in texts if len(text) <= room] or texts[-1:] or ["the GPU is never idle"]
+            canvas.put(x, y, fitting[0], Pen(Hue.IDLE), room)
             return
         said = "idle because of "
         if at - x >= len(said):
@@ -584,7 +585,10 @@ class Picture:
         if failed:
             x = self.canvas.put(x, y, f" · {failed}", Pen(Hue.MAJOR))
         if notes:
-            self.canvas.put(x, y, f" · {notes}", QUIET, max(self.canvas.width - x, 0))
+            text, room = f" · {notes}", self.canvas.width - x
+            if len(text) > room:
+                text = f"{whole_words(text[: max(room - 1, 0)], text)}…"
+            self.canvas.put(x, y, text, QUIET, max(room, 0))
         if self.of("trust"):
             self.canvas.item(self.of("trust")[0][0], 0, y, min(x, self.canvas.width))
 

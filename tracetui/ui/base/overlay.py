@@ -15,7 +15,7 @@ from textual.await_complete import AwaitComplete
 from textual.message import Message
 from textual.screen import Screen
 
-from tracetui.drawing.format import CUT
+from tracetui.drawing.format import CUT, whole_words
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import TracetuiError
 from tracetui.model.memory_snapshot import MemorySnapshot
@@ -129,10 +129,11 @@ _PATH = re.compile(r"(?:~|\.)?/\S*/(?=\S)")
 
 
 def cut_line(text: str, width: int) -> str:
-    """Text in at most `width` cells; one that is cut ends in `…`, before a number that would have been cut."""
+    """Text in at most `width` cells; one that is cut ends in `…`, before a word or number that would have been cut."""
     if cell_len(text) <= width:
         return text
     kept = set_cell_size(text, max(width - 1, 0))
+    kept = whole_words(kept, text) or kept
     for figures in _NUMBER.finditer(text):
         if figures.start() < len(kept) < figures.end():
             kept = kept[: figures.start()]

@@ -96,8 +96,8 @@ class DescribedList(TabbedList):
         return partial(self._with_note, lines, self._note_below(whole))
 
     def _with_note(self, lines: Lines, note: str, width: int) -> Sequence[DetailLine]:
-        """The lines about a row, and at their end the note of the list where it has no room below the rows."""
-        if not note or self.view.lines_below:
+        """The lines about a row, and at their end the note of the list where not all of it stands below the rows."""
+        if not note or self.view.is_below_whole:
             return lines(width)
         pieces = [DetailLine(piece) for piece in folded(clean(note), width)]
         return [*lines(width), DetailLine(""), DetailLine("about this list", "label"), *pieces]

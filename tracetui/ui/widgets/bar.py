@@ -222,7 +222,7 @@ MIN_LABEL_LETTERS = 16
 STEPS_BY = "   by "
 """Stands before the words for what counts as a step."""
 MIN_SOURCE_CELLS = 12
-"""Cells of these words that there always are."""
+"""Cells of these words below which they are left out."""
 READABLE_SOURCE_CELLS = 24
 """Cells of them for which numbers of steps give way."""
 MOST_NUMBERS = 7
@@ -368,8 +368,11 @@ def step_parts(
             before.append(BarPart(f"   {took}{f' {shown_kind}' if shown_kind else ''}"))
         if min(cell_len(words), READABLE_SOURCE_CELLS) <= room - _cells(before):
             break
-    chosen = cut_name(words, max(room - _cells(before), MIN_SOURCE_CELLS))
-    return *before, BarPart(STEPS_BY + chosen if words else "", "dim"), *behind
+    if step is not None and room - _cells(before) < min(cell_len(words), MIN_SOURCE_CELLS):
+        before = [*_numbers(numbers, step, 1), before[-1]]
+    left = room - _cells(before)
+    is_readable = bool(words) and left >= min(cell_len(words), MIN_SOURCE_CELLS)
+    return *before, BarPart(STEPS_BY + cut_name(words, left) if is_readable else "", "dim"), *behind
 
 
 def _numbers(numbers: Sequence[int], step: int | None, limit: int) -> list[BarPart]:

@@ -24,6 +24,7 @@ from textual.strip import Strip
 
 from tracetui.drawing.drawn_columns import Piece, RowGraphics, drawn_columns
 from tracetui.drawing.format import (
+    CUT,
     TITLE,
     is_list_of_findings,
     shorten,
@@ -146,7 +147,7 @@ class TableView(Scroller, can_focus=True):
         self.note = ""
         """The sentence in place of rows when there are none."""
         self.below = ""
-        """Sentences below the last row, drawn where all of their lines have room."""
+        """Sentences below the last row, as far as they have room."""
         self._headline: list[str] = []
         self._graphics = RowGraphics()
         self._layouts: dict[tuple[int, str, str | None], tuple[Table, list[ShownColumn]]] = {}
@@ -207,11 +208,23 @@ class TableView(Scroller, can_focus=True):
 
     @property
     def lines_below(self) -> list[str]:
-        """The lines of the sentences below the rows; none where they and an empty line have no room."""
+        """The lines of the sentences below the rows that have room; where some have none the last ends in `…`."""
         if not self.below or not len(self.order):
             return []
-        lines = _wrapped(clean(self.below), max(self.size.width - 4, 10))
-        return lines if self._above + self._row_lines + 1 + len(lines) <= self.size.height else []
+        width = max(self.size.width - 4, 10)
+        lines = _wrapped(clean(self.below), width)
+        room = max(self.size.height - self._above - self._row_lines - 1, 0)
+        if len(lines) <= room or room == 0:
+            return lines[:room]
+        last = lines[room - 1]
+        while cell_len(last) + 2 > width and " " in last:
+            last = last.rpartition(" ")[0]
+        return [*lines[: room - 1], f"{last} {CUT}"]
+
+    @property
+    def is_below_whole(self) -> bool:
+        """True where all of the sentences below the rows are on screen."""
+        return bool(self.lines_below) and not self.lines_below[-1].endswith(f" {CUT}")
 
     @property
     def _row_lines(self) -> int:
