@@ -16,7 +16,7 @@ from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows, step_annotations
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import lane_numbers, rows_from
+from tracetui.linking.trees import first_from, lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, index_in, is_among, without
 from tracetui.model.results import kept
@@ -86,14 +86,14 @@ def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
 
 
 def ops_within(trace: Trace, part: Part | None) -> Int64:
-    """The operators that belong to a part, ascending; those of a step without a look at all others."""
+    """The operators that belong to a part, ascending; for a step only slices near it are read."""
     if part is None or isinstance(part, TimeRange):
         return within(trace, op_rows(trace), part)
     return without(kind_within(trace, Kind.CPU_OP, part), step_annotations(trace))
 
 
 def kind_within(trace: Trace, kind: Kind, step: int) -> Int64:
-    """The slices of a kind of the CPU that belong to a step, ascending; without a look at all others.
+    """The CPU slices of a kind that belong to a step, ascending; only slices near it are read.
 
     Raises: UsageError when no step has the number.
     """
@@ -106,12 +106,14 @@ def kind_within(trace: Trace, kind: Kind, step: int) -> Int64:
 
 def _begun_with(trace: Trace, wanted: Int64) -> Int64:
     """The slices that start between the first and the last moment of some steps, ascending."""
-    all_steps = steps(trace)
-    return rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
+    all_steps, lanes = steps(trace), np.arange(len(trace.lanes))
+    window = all_steps.start[wanted].min(), all_steps.end[wanted].max()
+    first, last = (first_from(trace, lanes, np.full(len(lanes), moment)) for moment in window)
+    return np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)] or [lanes])
 
 
 def positions_of_step(trace: Trace, rows: Int64, step: int) -> Int64:
-    """The indices of those of some slices, which ascend, that belong to a step; without a look at all others.
+    """The indices of the `rows`, which ascend, that belong to a step; only slices near it are read.
 
     Raises: UsageError when no step has the number.
     """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.idle.idle_parts import main_causes
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import WORDS
@@ -100,7 +100,7 @@ class _Labels:
 
 
 @frozen
-class _Entries:
+class _Entries(Parallel):
     """Entries that rows are made of: parallel arrays."""
 
     above: Int64
@@ -125,9 +125,6 @@ class _Entries:
         """Entries that may all have the same number of calls, module and slice."""
         alike = (np.broadcast_to(np.asarray(each, np.int64), len(above)) for each in (calls, module, row))
         return cls(above, label, *alike)
-
-    def __len__(self) -> int:
-        return len(self.above)
 
     def joined(self, other: _Entries) -> _Entries:
         """These and others, whose `above` counts through both."""
@@ -352,16 +349,13 @@ def shared_beginning(classes: Iterable[str]) -> str:
 
 
 @frozen
-class _Tree:
+class _Tree(Parallel):
     """The rows before they are sorted: parallel arrays, the first entry is all of the part."""
 
     parent: Int64
     label: Int64
     of_entry: Int64
     """The node of each entry; the last is that of no entry."""
-
-    def __len__(self) -> int:
-        return len(self.parent)
 
 
 def _merged(entries: _Entries, root: int) -> _Tree:

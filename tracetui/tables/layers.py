@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names.slice_names import Family, Purpose, families, short_kernel
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.groups import combinations, distinct
@@ -69,7 +69,7 @@ NO_NAMES = "; its name in the program is not known."
 
 
 @frozen
-class LayerParts:
+class LayerParts(Parallel):
     """Parallel arrays, one entry per part of a step on a device, in order of step, device and time."""
 
     step: Int64
@@ -96,9 +96,6 @@ class LayerParts:
     """Time from the first kernel of its step on its device to its start."""
     kernels: Int64
     """Kernels of the steps as rows of `Trace.slices`, by launch; not one entry per part."""
-
-    def __len__(self) -> int:
-        return len(self.step)
 
     @property
     def dur(self) -> Int64:
