@@ -125,7 +125,7 @@ def _is_pass(sequence: Int64) -> bool:
 
 
 def _series(trace: Trace, name: str, rows: Int64, end: int, what: str) -> list[StepSeries]:
-    """Iterations that begin with slices of a thread and cover the trace, without odd ones at the ends; none if unlike."""
+    """Iterations from one slice of a thread to the next, without odd ones at the ends, if they cover the trace."""
     slices = trace.slices
     ends = np.append(slices.start[rows][1:], end)
     if in_recording(trace, rows).any() or (ends <= slices.start[rows]).any():
