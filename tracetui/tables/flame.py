@@ -95,8 +95,11 @@ class _Labels:
         """The label of each slice."""
         kinds = trace.slices.kind[rows].astype(np.int64)
         pairs = combinations(trace.slices.name[rows].astype(np.int64), kinds)
-        named = zip(trace.slices.name[rows[pairs.first]].tolist(), kinds[pairs.first].tolist(), strict=True)
-        return self.numbers(_slice_label(trace.names[name], Kind(kind)) for name, kind in named)[pairs.member]
+        labels = []
+        for row, kind in zip(rows[pairs.first].tolist(), map(Kind, kinds[pairs.first].tolist()), strict=True):
+            name = trace.name_of(row)
+            labels.append((short_kernel(name) if kind == Kind.KERNEL else name, _WORDS.get(kind, "slice")))
+        return self.numbers(labels)[pairs.member]
 
 
 @frozen
@@ -313,10 +316,6 @@ def _thread_labels(trace: Trace, labels: _Labels, rows: Int64) -> Int64:
 # Names of rows.
 
 
-def _slice_label(name: str, kind: Kind) -> tuple[str, str]:
-    return short_kernel(name) if kind == Kind.KERNEL else name, _WORDS.get(kind, "slice")
-
-
 def _frame_labels(names: Iterable[str]) -> list[tuple[str, str]]:
     """The names of rows for Python frames, and their kinds: a module by its class, without what many classes share."""
     known = list(names)
@@ -437,9 +436,6 @@ _TIME_HELP = {
     IDLE: "Time in which the GPU ran nothing before an activity launched in it.",
 }
 _NAME_HELP = "All that has this name below the row above it; a module by its class."
-_KIND_HELP = "Sort of row: module, function, op, annotation, kernel, cause of idle time."
-_FAMILY_HELP = "The sort of kernels that took most of its time."
-_PATH_HELP = "The names from the first row to this one, as in folded text."
 _CALLS_HELP = "Calls in which the time was spent; of a kernel how often it ran, of a cause how many gaps."
 
 

@@ -53,7 +53,9 @@ def odd_steps(table: Table) -> list[OddStep | None]:
     """
     parts = part_times(table)
     length = np.sum(list(parts.values()), axis=0)
-    usual = ~np.isnan(length) & ~_is_partial(table)
+    usual = ~np.isnan(length)
+    if "partial" in table:
+        usual &= ~table["partial"].values.astype(bool)
     odd: list[OddStep | None] = [None] * len(table)
     kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
     for kind in np.unique(kinds).tolist():
@@ -81,7 +83,3 @@ def scale_of_bars(lengths: Sequence[float]) -> float:
 
 def _values(table: Table, name: str) -> Float64:
     return table[name].values.astype(np.float64) if name in table else np.full(len(table), np.nan)
-
-
-def _is_partial(table: Table) -> np.ndarray:
-    return table["partial"].values.astype(bool) if "partial" in table else np.zeros(len(table), bool)
