@@ -36,6 +36,13 @@ def frozen(cls: type[T] | None = None, /, *, eq: bool = False, slots: bool = Fal
     return made if cls is None else made(cls)
 
 
+class Parallel:
+    """Base of parallel arrays: its length is that of the first field."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, next(iter(self.__dataclass_fields__))))  # type: ignore[attr-defined]
+
+
 def _repr(self: Any) -> str:
     fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
     return f"{type(self).__qualname__}({fields})"

@@ -22,7 +22,7 @@ from tracetui.errors import UsageError
 from tracetui.frozen import frozen
 from tracetui.linking.frames import MODULE, function_of, is_own
 from tracetui.linking.links import links
-from tracetui.linking.placement import before_capture, chosen, step_index
+from tracetui.linking.placement import chosen, lost_launches, step_index
 from tracetui.linking.step_kinds import averaged_steps, partial_steps, unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, lane_numbers
@@ -137,8 +137,7 @@ class Side:
 
         def count() -> Int64:
             rows, part = self.activities()
-            lone = (links(self.trace).launch[rows] < 0) & ~np.isin(rows, before_capture(self.trace))
-            return np.bincount(part[lone], minlength=len(self)).astype(np.int64)
+            return np.bincount(part[lost_launches(self.trace, rows)], minlength=len(self)).astype(np.int64)
 
         return self.trace.keep(("unlaunched work of parts", self.scope), count)
 

@@ -22,7 +22,7 @@ from tracetui.linking.step_kinds import left_out_steps
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part, TimeRange
+from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.results import attempted, checked, failures_in_words, guarded, kept, result_or_failure
@@ -87,7 +87,7 @@ def _busy(scope: Scope, verdict: Verdict) -> str:
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     """The findings of a trace or a step, the most important first; without those of rules that failed."""
-    return _checked_results(trace, step).listed
+    return checked(finding_results(trace, step)).listed
 
 
 def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -95,7 +95,7 @@ def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding
 
     Raises: AnalysisFailed where a rule failed.
     """
-    results = _checked_results(trace, step)
+    results = checked(finding_results(trace, step))
     if results.failures:
         raise results.failures[0].with_traceback(None)
     return results.listed
@@ -109,10 +109,6 @@ class _Results:
     beside: Finding | None
     """The largest saving beside a start-up that takes most of the time, be it ever so small a share of all."""
     failures: list[AnalysisFailed]
-
-
-def _checked_results(trace: Trace, step: int | None) -> _Results:
-    return checked(finding_results(trace, step))
 
 
 @kept(on_disk=True)
@@ -168,23 +164,24 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     if isinstance(step, TimeRange):
         kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, step)]
         return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
-    scope, results = Scope(trace, step), _checked_results(trace, step)
+    scope, results = Scope(trace, step), checked(finding_results(trace, step))
     all_findings, failures = results.listed, results.failures
     rows = np.array([finding.row for finding in all_findings], np.int64)
-    number = _step_numbers(trace, rows)
-    shown = [NULL if each.id in OF_THE_FILE else step for each, step in zip(all_findings, number, strict=True)]
+    number = np.full(len(rows), NULL)
+    number[rows >= 0] = np.append(steps(trace).number, NULL)[step_index(trace, rows[rows >= 0])]
+    number[[each.id in OF_THE_FILE for each in all_findings]] = NULL
     cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
     unknown = np.array([finding.cost is None for finding in all_findings], bool)
     return Table(
         (
             texts(col.ID, [finding.id for finding in all_findings]),
             texts(col.SEVERITY, [finding.severity.name.lower() for finding in all_findings]),
-            numbers(col.STEP, shown),
+            numbers(col.STEP, number.tolist()),
             texts(col.TITLE, [finding.title for finding in all_findings]),
             texts(col.EVIDENCE, [finding.evidence for finding in all_findings]),
             micros(col.COST_US, cost, null=unknown),
             texts(col.ADVICE, [finding.advice for finding in all_findings]),
-            texts(col.JUMP, [_jump(trace, *each) for each in zip(all_findings, number, strict=True)]),
+            texts(col.JUMP, [_jump(trace, *each) for each in zip(all_findings, number.tolist(), strict=True)]),
         ),
         rows,
         _shares_note(scope, all_findings),
@@ -228,15 +225,6 @@ def _shares_note(scope: Scope, all_findings: list[Finding]) -> str:
         return whole + guessed
     whose = "the periods of the steps, each" if scope.step is None else f"the period of step {scope.step},"
     return f"100 % is {duration(scope.time)}: {whose} from the end of the step before on the GPU to its own.{guessed}"
-
-
-def _step_numbers(trace: Trace, rows: Int64) -> list[int]:
-    """The number of the step of each row; NULL outside of steps, and for no row (-1)."""
-    all_steps = steps(trace)
-    if len(all_steps) == 0 or len(rows) == 0:
-        return [NULL] * len(rows)
-    index = np.where(rows >= 0, step_index(trace, np.maximum(rows, 0)), -1)
-    return [int(all_steps.number[position]) if position >= 0 else NULL for position in index.tolist()]
 
 
 def _jump(trace: Trace, finding: Finding, number: int) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.findings.idle_time import launching_idle
+from tracetui.findings.idle_time import exposed_ns, launching_idle
 from tracetui.findings.scope import Finding, Scope, Severity, longest, optimizer_steps
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
@@ -189,8 +189,10 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     advice = _ADVICE.get(form) or _ADVICE.get(largest, _OTHERWISE)
     if largest in _OF_TRAINING and form not in _ADVICE and not scope.program.has_backward:
         advice = _ADVICE["tensor-parallel"]
-    if scope.program.serves and _routes(scope):
-        advice = f"{advice} {_MOE}"
+    if scope.program.serves:
+        ids, names = purposes(scope.trace, scope.computing)
+        if any(names[number] == Purpose.ROUTING for number in distinct(ids[ids >= 0]).tolist()):
+            advice = f"{advice} {_MOE}"
     yield from scope.with_cost(
         "exposed-communication",
         comm.exposed,
@@ -200,12 +202,6 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
         longest(scope.trace, comm.rows),
         action="compare this rank with the others",
     )
-
-
-def _routes(scope: Scope) -> bool:
-    """True where kernels choose experts for tokens."""
-    ids, names = purposes(scope.trace, scope.computing)
-    return any(names[number] == Purpose.ROUTING for number in distinct(ids[ids >= 0]).tolist())
 
 
 def _most_exposed(scope: Scope, rows: Int64) -> Exposed | None:
@@ -219,14 +215,8 @@ def _most_exposed(scope: Scope, rows: Int64) -> Exposed | None:
         mine, beside = rows[is_comm & (process == number)], rows[is_compute & (process == number)]
         words = f" of {trace.lanes[int(slices.lane[mine[0]])].process}" if several else ""
         total = covered(slices.start[mine], slices.end[mine])
-        by_device.append(Exposed(mine, words, total, _exposed_ns(trace, mine, beside)))
+        by_device.append(Exposed(mine, words, total, exposed_ns(slices, mine, beside)))
     return max(by_device, key=lambda each: each.exposed, default=None)
-
-
-def _exposed_ns(trace: Trace, rows: Int64, beside: Int64) -> int:
-    """Time in ns in which some kernels ran and none of the others."""
-    slices, both = trace.slices, np.concatenate([rows, beside])
-    return covered(slices.start[both], slices.end[both]) - covered(slices.start[beside], slices.end[beside])
 
 
 def _computing_beside(scope: Scope, row: int) -> Int64:
@@ -344,7 +334,7 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
 def _small(scope: Scope, rows: Int64, things: str, each: float, usual: float) -> Iterator[Finding]:
     trace, trace_links = scope.trace, links(scope.trace)
     short = rows[trace.slices.dur[rows] < MAX_SMALL_NS]
-    exposed = _exposed_ns(trace, short, _computing_beside(scope, int(rows[0])))
+    exposed = exposed_ns(trace.slices, short, _computing_beside(scope, int(rows[0])))
     # The GPU waits for the operator or annotation around each launch, or else for the launch.
     owner, launch = trace_links.owner[rows].astype(np.int64), trace_links.launch[rows].astype(np.int64)
     late = scope.cpu_cost(distinct(np.where(owner >= 0, owner, launch)))
@@ -548,8 +538,7 @@ def cpu_communication(scope: Scope) -> Iterator[Finding]:
         climbing = climbing[climbing >= 0]
     busy = mine[~around[mine]]
     waits = np.concatenate([rows, sends])
-    together = np.concatenate([waits, busy])
-    waited = covered(slices.start[together], slices.end[together]) - covered(slices.start[busy], slices.end[busy])
+    waited = exposed_ns(slices, waits, busy)
     names = group(slices.name[rows])
     most = int(np.argmax(names.sum(slices.dur[rows])))
     of_it = slices.dur[rows[names.member == most]]

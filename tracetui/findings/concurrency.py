@@ -43,7 +43,7 @@ _PERSISTENT = re.compile(
 
 
 def is_persistent(name: str) -> bool:
-    """True for kernels that are called so: their grid says nothing of their size."""
+    """True for kernels whose name says that their blocks stay resident: their grid does not grow with the work."""
     return _PERSISTENT.search(name) is not None
 
 

@@ -252,7 +252,7 @@ def unfused_kernels(scope: Scope) -> UnfusedKernels:
     def find() -> UnfusedKernels:
         trace, slices = scope.trace, scope.trace.slices
         order = scope.computing[np.lexsort((slices.start[scope.computing], slices.lane[scope.computing]))]
-        good = is_named(trace, order, _is_elementwise)
+        good = is_named(trace, order, lambda name: is_fusible(name) and decode(name).operation in _ELEMENTWISE)
         left_out = [unfused_attention(scope).rows, underfilled(scope).rows]
         left_out += [loop_of(scope).kernels] if is_optimizer_loop(scope) else []
         good &= ~np.isin(order, np.concatenate(left_out))
@@ -268,11 +268,6 @@ def unfused_kernels(scope: Scope) -> UnfusedKernels:
         return UnfusedKernels(order[good], order[np.union1d(first, first + 1)], saved)
 
     return scope.trace.keep(("unfused kernels", scope.step), find)
-
-
-@cache
-def _is_elementwise(name: str) -> bool:
-    return is_fusible(name) and decode(name).operation in _ELEMENTWISE
 
 
 def _share_a_size(calls: Calls) -> Bool:

@@ -144,7 +144,7 @@ def shape_of(dims: Iterable[object]) -> Shape | None:
 MIN_ALIGNED_ELEMENTS = 4
 """Minimum alignment in elements; a kernel for less loads one or two elements at a time."""
 EVEN_ELEMENTS = 8
-"""Elements to whose multiples a size is to be padded."""
+"""Sizes are to be padded to a multiple of so many elements."""
 MAX_NAMED_SIZES = 3
 """Maximum odd sizes named per sentence."""
 MIN_NAMED_SHARE = 0.1

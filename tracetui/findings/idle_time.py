@@ -23,7 +23,7 @@ from tracetui.linking.trees import Stretches, forest, is_named, lane_axis, neare
 from tracetui.model.intervals import Int64, covered, index_in, without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import kept
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Kind, Slices, Trace
 
 MAX_NAMED_PLACES = 3
 """Maximum places named in a sentence, the longest first."""
@@ -140,9 +140,13 @@ def alone(scope: Scope, rows: Int64) -> int:
     # What ran before the first of them or after the last hides none of them.
     near = activities_between(scope.trace, int(start[rows].min()), int(end[rows].max()))
     others = without(np.sort(near[slices.kind[near] == Kind.KERNEL]), rows)
-    others = others[~communicates(scope.trace)[others]]
-    together = np.concatenate([others, rows])
-    return covered(start[together], end[together]) - covered(start[others], end[others])
+    return exposed_ns(slices, rows, others[~communicates(scope.trace)[others]])
+
+
+def exposed_ns(slices: Slices, rows: Int64, others: Int64) -> int:
+    """Time in ns in which some slices ran and none of the others."""
+    start, end, both = slices.start, slices.end, np.concatenate([rows, others])
+    return covered(start[both], end[both]) - covered(start[others], end[others])
 
 
 def kernel_time(scope: Scope, rows: Int64, thing: str = "kernel") -> str:

@@ -15,7 +15,7 @@ from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import Purpose, families, is_serving, short_kernel
-from tracetui.linking.groups import Groups, combinations, group
+from tracetui.linking.groups import Groups, combinations, count_within, group
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, lane_numbers
@@ -62,7 +62,7 @@ _PURPOSES = {
     Purpose.ACTIVATION: "activations",
     Purpose.ROPE: "rotary embeddings",
 }
-"""Purposes of kernels in words, where these are others."""
+"""Words for the purposes of kernels that are not called by their own name."""
 
 
 def gpu_time_by_purpose(scope: Scope, rows: Int64) -> str:
@@ -172,8 +172,9 @@ def _equal_calls(scope: Scope) -> tuple[Calls, Int64]:
     keep = np.where(known, ~is_named(trace, rows, depends_on_data), ~is_named(trace, rows, _has_other_sizes))
     keep &= known | (not steps(trace).is_served and not is_serving(trace))
     nothing = np.zeros(len(rows), np.int64)
+    # A call may run one kernel for each of its results: that is counted too.
     keys = [np.where(known, one, other) for one, other in ((calls.name, kind), (calls.signature, -1 - before))]
-    keys += [np.where(known, nothing, after), np.where(known, _positions(calls), nothing)]
+    keys += [np.where(known, nothing, after), np.where(known, count_within(calls.op), nothing)]
     equal = combinations(known.astype(np.int64), name, setup.grid, setup.block, *keys).member
     return calls.take(keep), equal[keep]
 
@@ -202,17 +203,6 @@ def _varies(scope: Scope, calls: Calls, same: Groups, dur: Int64) -> Bool:
         shared = _beside(scope, calls.kernel[mine]).sum() if calls.signature[mine[0]] < 0 else 0
         varies[number] = shared == 0 and (calls.signature[mine[0]] >= 0 or median >= MIN_VARYING_NS)
     return varies
-
-
-def _positions(calls: Calls) -> Int64:
-    """Number of each kernel within its call, from 0: a call may run one kernel for each of its results."""
-    order = np.argsort(calls.op, kind="stable")
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = calls.op[order][1:] != calls.op[order][:-1]
-    heads = np.flatnonzero(fresh)
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
-    return position
 
 
 def _same_strides(scope: Scope, calls: Calls, same: Groups, slow: Int64) -> Bool:

@@ -23,7 +23,7 @@ from tracetui.idle.waits import Cause
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import group
 from tracetui.linking.links import calls_named, links, op_rows
-from tracetui.linking.placement import before_capture
+from tracetui.linking.placement import lost_launches
 from tracetui.linking.trees import forest, is_named, lane_numbers
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Int64, covered, covered_within, union
@@ -207,8 +207,7 @@ def launches_missing(scope: Scope) -> Iterator[Finding]:
     """GPU activities without a launch record that were launched during the capture."""
     trace = scope.trace
     activities = links(trace).gpu if scope.step is None else scope.activities
-    rows = activities[links(trace).launch[activities] < 0]
-    rows = np.setdiff1d(rows, before_capture(trace), assume_unique=True)
+    rows = activities[lost_launches(trace, activities)]
     if len(rows) == 0:
         return
     dur = trace.slices.dur

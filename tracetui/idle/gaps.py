@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import (
-    IdleParts,
     after_sync,
     clock_skew,
     idle_contents,
@@ -33,14 +32,14 @@ from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, lane_axis, lane_numbers, open_at
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64, Part, TimeRange, is_among
+from tracetui.model.intervals import Bool, Int64, Part, TimeRange, is_among, run_starts
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.results import kept
 from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 _GAPS_AT_ONCE = 1 << 13
-"""Gaps whose shares are looked at together."""
+"""Gaps whose shares are computed together."""
 MAX_NAMED_CAUSES = 4
 """Maximum causes listed per gap with their shares, the largest first."""
 MAX_NAMED_SLICES = 3
@@ -389,7 +388,10 @@ def slices_in_gaps(trace: Trace) -> Int64:
     """
     idle, cause, seen = idleness(trace), main_causes(trace), idle_contents(trace)
     rows = np.full(len(idle), -1, np.int64)
-    best = _main_stretches(idle, cause, seen)
+    # The longest stretch of each gap that has its main cause, or where none has it the longest of any cause.
+    width = seen.dur + np.where(seen.cause == cause[seen.gap], idle.dur[seen.gap], 0)
+    order = np.lexsort((-width, seen.gap))
+    best = order[run_starts(seen.gap[order])]
     best = best[seen.lane[best] >= 0]
     lane = seen.lane[best]
     low, high = seen.start[best] - clock_skew(trace), seen.end[best] - clock_skew(trace)
@@ -426,15 +428,6 @@ SAMPLED = frozenset(Cause(number) for number in range(Cause.PYTHON)) - {
     Cause.PEERS,
 }
 """Causes indicated by slices of the thread alone: `slices_in_gaps` has the longest of these."""
-
-
-def _main_stretches(idle: Idleness, cause: NDArray[np.int8], seen: IdleParts) -> Int64:
-    """Index of the longest stretch of each gap with the gap's cause, or where there is none of any cause."""
-    width = seen.dur + np.where(seen.cause == cause[seen.gap], idle.dur[seen.gap], 0)
-    order = np.lexsort((-width, seen.gap))
-    head = np.ones(len(order), bool)
-    head[1:] = seen.gap[order[1:]] != seen.gap[order[:-1]]
-    return np.asarray(order[head])
 
 
 @kept

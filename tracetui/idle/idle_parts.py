@@ -15,16 +15,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.idle.idleness import Idleness, device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import ThreadCauses, indicating_slices, stalled_calls, start_up_calls, thread_causes
-from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, Cause, later_nodes, queue_depth, queueing, stream_waits
+from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, STREAM_WAIT, Cause, queue_depth, queueing
 from tracetui.linking.groups import distinct
-from tracetui.linking.links import links
+from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import before_capture, step_index
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Stretches, is_named, lane_axis, lane_numbers
-from tracetui.model.intervals import Bool, Int64, union
+from tracetui.model.intervals import Bool, Int64, run_starts, union
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
@@ -69,7 +69,7 @@ def clock_skew(trace: Trace) -> int:
 
 
 def _behind_gaps(trace: Trace) -> tuple[Int64, Int64]:
-    """First activities of launches that the device and their own stream did nothing before, and the time from the call.
+    """First activities of launches before which device and stream were idle, and the time from the call to each.
 
     Where the clock of the GPU is ahead, they look queued behind an activity that had ended long before they started.
     """
@@ -96,7 +96,7 @@ def _floor(trace: Trace, rows: Int64, latency: Int64) -> int | None:
 MIN_SPLIT_GAP_NS = 1_000_000
 """Minimum length in ns of a gap that is split where causes change."""
 MIN_LONG_GAP_NS = 1_000_000
-"""Minimum ns without an operator or a call that are no way to the next launch."""
+"""Minimum ns without an operator or a call that are a cause of their own, not part of the way to a launch."""
 MIN_PEER_WAIT_NS = 1_000_000
 """Minimum ns in a communication call that are a wait for other processes."""
 MIN_LOOKED_UP_NS = 10_000
@@ -127,7 +127,7 @@ _ELSEWHERE = (
 
 
 @frozen
-class IdleParts:
+class IdleParts(Parallel):
     """Parts of gaps: disjoint, covering the gaps exactly, in order of gap and time; parallel arrays, times in ns."""
 
     gap: Int64
@@ -138,9 +138,6 @@ class IdleParts:
     """A `Cause`."""
     lane: Int64
     """The thread on which the cause was seen, -1 for none."""
-
-    def __len__(self) -> int:
-        return len(self.gap)
 
     @property
     def dur(self) -> Int64:
@@ -435,23 +432,15 @@ def _without_profiler(trace: Trace, parts: IdleParts, skew: int) -> list[IdlePar
 def _waiting(trace: Trace, idle: Idleness, gap: Int64, waiting: Int64) -> NDArray[np.int8]:
     """The cause of the time after the launch call of some gaps (R3.29)."""
     ordinary = waiting[gap] <= MAX_ORDINARY_LATENCY_RATIO * usual_latency(trace)
-    inferred = ~idle.known[gap]
+    trace_links, slices, after, inferred = links(trace), trace.slices, idle.after[gap], ~idle.known[gap]
+    later_node = (trace_links.launch[after] >= 0) & ~np.isin(after, trace_links.first)
+    # The stream of an activity launched as the capture began may have been busy with what was not recorded.
+    gpu = np.sort(trace_links.gpu)
+    first_of_stream = np.isin(after, gpu[run_starts(slices.lane[gpu])])
+    early = ~inferred & (slices.start[idle.launch[gap]] < trace.window[0] + MAX_START_NS)
     causes = [Cause.GRAPH, Cause.LATENCY, Cause.BEFORE_CAPTURE, Cause.STREAM]
-    after = idle.after[gap]
-    known = [later_nodes(trace, after), ordinary | inferred, _behind_the_start(trace, idle, gap)]
-    return np.select([*known, told_to_wait(trace)[gap]], causes, Cause.SCHEDULING).astype(np.int8)
-
-
-def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
-    """Mask of the gaps that end with the first activity of a stream, launched as the capture began.
-
-    The stream may still have been busy with what was launched before, of which not all is recorded.
-    """
-    slices, gpu = trace.slices, np.sort(links(trace).gpu)
-    head = np.ones(len(gpu), bool)
-    head[1:] = slices.lane[gpu[1:]] != slices.lane[gpu[:-1]]
-    early = slices.start[idle.launch[gap]] < trace.window[0] + MAX_START_NS
-    return np.asarray(early & idle.known[gap] & np.isin(idle.after[gap], gpu[head]))
+    known = [later_node, ordinary | inferred, first_of_stream & early, told_to_wait(trace)[gap]]
+    return np.select(known, causes, Cause.SCHEDULING).astype(np.int8)
 
 
 @kept(on_disk=True)
@@ -463,7 +452,7 @@ def told_to_wait(trace: Trace) -> Bool:
     """
     idle = idleness(trace)
     trace_links, slices = links(trace), trace.slices
-    waits, work = stream_waits(trace), trace_links.launched
+    waits, work = calls_named(trace, STREAM_WAIT), trace_links.launched
     if len(waits) == 0 or len(idle) == 0:
         return np.zeros(len(idle), bool)
     launched = slices.start[trace_links.launch[work]]

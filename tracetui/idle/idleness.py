@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links
 from tracetui.linking.replays import graph_ids, replays
@@ -25,7 +25,7 @@ MIN_GAP_NS = 30
 
 
 @frozen
-class Idleness:
+class Idleness(Parallel):
     """The gaps of all devices in order of start; parallel arrays, times in ns."""
 
     start: Int64
@@ -44,9 +44,6 @@ class Idleness:
     """Part B: inside the call."""
     waiting: Int64
     """Part C: after the call had returned."""
-
-    def __len__(self) -> int:
-        return len(self.start)
 
     @cached_property
     def dur(self) -> Int64:
@@ -161,7 +158,7 @@ class UnrecordedHoles:
 @kept
 def unrecorded_holes(trace: Trace) -> UnrecordedHoles:
     """The gaps of graph replays in which work is missing."""
-    idle, graphs = idleness(trace), replays(trace)
+    idle, graphs, joined = idleness(trace), replays(trace), links(trace)
     none = np.empty(0, np.int64)
     if len(graphs) == 0 or len(idle) == 0:
         return UnrecordedHoles(none, none, 0)
@@ -169,22 +166,22 @@ def unrecorded_holes(trace: Trace) -> UnrecordedHoles:
     replay = np.where(np.append(graphs.launch, -1)[replay] == idle.launch, replay, -1)
     gap = np.flatnonzero(replay >= 0)
     replay = replay[gap]
-    node = _ordinals(trace, idle.after[gap])
+    position = np.empty(len(trace.slices), np.int64)
+    position[joined.launched] = np.arange(len(joined.launched))
+    # Index of the activity among those of its launch.
+    node = position[idle.after[gap]] - joined.bounds[np.searchsorted(joined.launches, idle.launch[gap])]
     hole = np.where(node == 0, idle.waiting[gap], idle.dur[gap])
     long = hole >= np.where(node == 0, MIN_FIRST_HOLE_NS, MIN_HOLE_NS)
-    missing = long & (_identical(graphs.graph[replay], node, hole, graphs.times[replay]) | _shorter(trace)[replay])
+    identical = _identical(graphs.graph[replay], node, hole, graphs.times[replay])
+    # Replays with fewer nodes than another one of the same recorded graph.
+    known = group(graph_ids(trace, graphs.first))
+    most = np.zeros(len(known), np.int64)
+    np.maximum.at(most, known.member, graphs.nodes)
+    shorter = (known.key[known.member] > 0) & (graphs.nodes < most[known.member])
+    missing = long & (identical | shorter[replay])
     held = np.flatnonzero(missing)
     start = np.where(node[held] == 0, idle.end[gap[held]] - hole[held], idle.start[gap[held]])
     return UnrecordedHoles(gap[held], start, len(np.unique(replay[held])))
-
-
-def _ordinals(trace: Trace, rows: Int64) -> Int64:
-    """The position of each GPU activity among those of its launch, 0 for the first."""
-    trace_links = links(trace)
-    index = np.empty(len(trace.slices), np.int64)
-    index[trace_links.launched] = np.arange(len(trace_links.launched))
-    call = np.searchsorted(trace_links.launches, trace_links.launch[rows])
-    return np.asarray(index[rows] - trace_links.bounds[call])
 
 
 def _identical(graph: Int64, node: Int64, hole: Int64, times: Int64) -> Bool:
@@ -206,12 +203,3 @@ def _decile(groups: Groups, values: Int64, share: float) -> Int64:
     ranked = values[np.lexsort((values, groups.member))]
     first = np.cumsum(groups.calls) - groups.calls
     return np.asarray(ranked[first + np.rint(share * (groups.calls - 1)).astype(np.int64)])
-
-
-def _shorter(trace: Trace) -> Bool:
-    """Mask of the replays that have fewer nodes than another replay with the same recorded graph id."""
-    graphs = replays(trace)
-    known = group(graph_ids(trace, graphs.first))
-    most = np.zeros(len(known), np.int64)
-    np.maximum.at(most, known.member, graphs.nodes)
-    return np.asarray((known.key[known.member] > 0) & (graphs.nodes < most[known.member]))

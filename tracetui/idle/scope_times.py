@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.idle_parts import (
     MAX_ORDINARY_LATENCY_RATIO,
@@ -193,7 +193,7 @@ def scope_windows(trace: Trace, step: int | None) -> tuple[Int64, Int64]:
 
 
 @frozen
-class IdleStretches:
+class IdleStretches(Parallel):
     """Idle time of all devices cut by cause, by device and start: the parts of gaps, and before and behind them.
 
     Parallel arrays, times in ns. Stretches of one device are disjoint.
@@ -211,9 +211,6 @@ class IdleStretches:
     """Index in `idleness(trace)`; -1 before the first activity of a device and behind its last."""
     after: Int64
     """The GPU activity that ended the idle time, -1 behind the last."""
-
-    def __len__(self) -> int:
-        return len(self.start)
 
     @property
     def dur(self) -> Int64:

@@ -30,7 +30,7 @@ from tracetui.linking.replays import graph_captures
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches, count_inside, is_named, lane_axis
 from tracetui.memory.allocator import PAGEABLE, TO_HOST, bytes_of
-from tracetui.model.intervals import Bool, Int64, in_runs, union, without
+from tracetui.model.intervals import Bool, Int64, in_runs, run_starts, union, without
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
@@ -277,7 +277,7 @@ _BY_KIND[[Kind.CPU_OP, Kind.RUNTIME, Kind.PYTHON]] = Cause.OPERATORS, Cause.CALL
 
 @frozen
 class ThreadCauses:
-    """The causes that some threads would be of a gap; boundaries on the axis, each with the cause from there on."""
+    """The cause that a gap has by what its thread was in: boundaries on the axis, each with the cause from there on."""
 
     axis: Axis
     home: Int64
@@ -294,8 +294,7 @@ class ThreadCauses:
         counts = np.where(high > low, np.maximum(last - first, 1), 0)
         window = np.repeat(np.arange(len(lane)), counts)
         index = in_runs(first, counts)
-        head = np.ones(len(window), bool)
-        head[1:] = window[1:] != window[:-1]
+        head = run_starts(window)
         # Only cuts need to be brought back from the axis: windows begin and end where they did.
         start = np.where(head, low[window], 0)
         inner = np.flatnonzero(~head)
@@ -317,8 +316,7 @@ def thread_causes(trace: Trace, lanes: Int64, low: Int64, high: Int64) -> Thread
     cause = outer_cause[insertion_index(outer, position, side="right") - 1]
     below = inner_cause[insertion_index(inner, position, side="right") - 1]
     cause = np.where(cause == _NONE, below, cause)
-    changes = np.ones(len(cause), bool)
-    changes[1:] = cause[1:] != cause[:-1]
+    changes = run_starts(cause)
     return ThreadCauses(axis, home, position[changes], cause[changes])
 
 
@@ -369,8 +367,12 @@ def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64
     """Boundaries of what certain slices indicate; `_NONE` where nothing does."""
     named = ((cause, rows) for cause, rows in indicating_slices(trace).items() if len(rows))
     painted = [(cause, _on_threads(trace, axis, rows, home, count)) for cause, rows in named]
-    # The last to be painted counts.
-    painted.insert(0, (Cause.COMPILATION, _capturing(trace, axis, home)))
+    # Whatever a thread calls while it captures a graph, nothing of it runs. The last to be painted counts.
+    captures = graph_captures(trace)
+    thread = home[captures.lane]
+    mine = thread >= 0
+    capturing = Stretches.of(axis, thread[mine], captures.start[mine], captures.end[mine])
+    painted.insert(0, (Cause.COMPILATION, capturing))
     edges = [side for _, stretches in painted for side in (stretches.starts, stretches.ends)]
     position = np.unique(np.concatenate([np.full(1, -1, np.int64), *edges]))
     cause = np.full(len(position), _NONE, np.int8)
@@ -379,14 +381,6 @@ def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64
         closed = np.bincount(insertion_index(position, stretches.ends), minlength=len(position))
         cause[np.cumsum(opened - closed) > 0] = each
     return position, cause
-
-
-def _capturing(trace: Trace, axis: Axis, home: Int64) -> Stretches:
-    """The time in which the threads capture graphs: whatever they call meanwhile, nothing of it runs."""
-    every = graph_captures(trace)
-    thread = home[every.lane]
-    mine = thread >= 0
-    return Stretches.of(axis, thread[mine], every.start[mine], every.end[mine])
 
 
 def _on_threads(trace: Trace, axis: Axis, rows: Int64, home: Int64, count: int) -> Stretches:

@@ -184,11 +184,6 @@ class Judged:
         time, group = max(sums, key=lambda each: each[0])
         return group if time and 2 * time >= self.idle - self.left_out else None
 
-    @cached_property
-    def host_cause(self) -> Cause:
-        """The cause of the CPU with most idle time."""
-        return Cause(max(range(Cause.LATENCY), key=lambda cause: self.causes[cause]))
-
 
 @frozen(eq=True)
 class Verdict:
@@ -309,7 +304,8 @@ class Verdict:
         if self.level == 0:
             return f"{self.limit or 'GPU'}-bound"
         cause = "unexplained" if self.cause == "unknown" else self.cause
-        why = f" ({WORDS[self.judged.host_cause]})" if self.cause == "host-stall" else ""
+        host_cause = max(range(Cause.LATENCY), key=self.judged.causes.__getitem__)
+        why = f" ({WORDS[host_cause]})" if self.cause == "host-stall" else ""
         if self.level == 1:
             return f"GPU-bound with {cause} gaps{why}"
         return "idle, cause unknown" if self.cause == "unknown" else f"{cause}-bound{why}"

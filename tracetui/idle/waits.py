@@ -16,7 +16,7 @@ from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.trees import lane_numbers
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Int64
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
@@ -67,12 +67,6 @@ def queue_depth(trace: Trace) -> Int64:
         made = insertion_index(np.sort(begun), begun, side="right")
         depth[mine] = made - insertion_index(started, begun, side="right")
     return np.maximum(depth, 0)
-
-
-def later_nodes(trace: Trace, rows: Int64) -> Bool:
-    """Mask of the GPU activities that a graph launch started after its first one."""
-    trace_links = links(trace)
-    return np.asarray((trace_links.launch[rows] >= 0) & ~np.isin(rows, trace_links.first))
 
 
 def _stream_free(trace: Trace, rows: Int64) -> Int64:
@@ -257,7 +251,8 @@ for _cause, _kinds, _pattern in sorted(_PATTERNS):
     for _kind in _kinds:
         _BY_KIND.setdefault(int(_kind), []).append((_cause, re.compile(_pattern)))
 
-_STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
+STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
+"""Names of calls that make a stream wait for an event."""
 
 
 def cause_of_name(kind: int, name: str) -> Cause | None:
@@ -278,8 +273,3 @@ def named_slices(trace: Trace) -> dict[Cause, Int64]:
     found[final_flush(trace)] = len(Cause)
     rows = np.flatnonzero(found < len(Cause))
     return {cause: rows[found[rows] == cause] for cause in sorted({cause for cause, _, _ in _PATTERNS})}
-
-
-def stream_waits(trace: Trace) -> Int64:
-    """Calls that make a stream wait for an event, ascending."""
-    return calls_named(trace, _STREAM_WAIT)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.autograd import autograd
 from tracetui.linking.links import join_launches, links
 from tracetui.linking.steps import steps
@@ -25,16 +25,13 @@ _START, _END = 0, 2
 
 
 @frozen
-class Dependencies:
+class Dependencies(Parallel):
     """Pairs of nodes as rows of slices: parallel arrays, in the order of the arrows in the file."""
 
     before: Int64
     """The node that had to end first."""
     after: Int64
     """The node that waited for it."""
-
-    def __len__(self) -> int:
-        return len(self.before)
 
     def needed_by(self, row: int) -> Int64:
         """The nodes that a node waited for, ascending."""

@@ -14,7 +14,7 @@ from dataclasses import field
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import copy_to_launched, links, row_of
@@ -171,7 +171,7 @@ def _innermost(trace: Trace, nesting: _Nesting, wanted: Callable[[str], bool]) -
 
 
 def _endless(trace: Trace, python: Int64) -> Int64:
-    """C calls that last until the last frame of their thread has ended."""
+    """C calls that end with the last frame of their thread: the profiler never saw them return (R3.48)."""
     slices = trace.slices
     last = np.full(len(trace.lanes), np.iinfo(np.int64).min)
     np.maximum.at(last, slices.lane[python], slices.end[python])
@@ -195,7 +195,7 @@ def _from_forward(trace: Trace, frame: Int32) -> tuple[Int32, Bool]:
 
 
 @frozen
-class FrameTree:
+class FrameTree(Parallel):
     """Parallel arrays, one entry per node, in preorder; siblings in order of their first call."""
 
     parent: Int64
@@ -216,9 +216,6 @@ class FrameTree:
     """The replayed GPU activities whose capture is known, ascending."""
     activity_node: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
     """The node of each of `activities`."""
-
-    def __len__(self) -> int:
-        return len(self.parent)
 
     def of_frames(self, rows: NDArray[np.integer]) -> Int64:
         """The node of each frame, -1 for a row of -1 and for frames that are not in the tree."""

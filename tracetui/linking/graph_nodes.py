@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.text import plain
 from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
@@ -173,7 +173,7 @@ class GraphMatch:
 
 
 @frozen
-class GraphNodes:
+class GraphNodes(Parallel):
     """The replayed GPU activities of which the capture is known; ids are those in `texts`, -1 for none."""
 
     rows: Int64
@@ -201,9 +201,6 @@ class GraphNodes:
     """One entry per graph."""
     naming: tuple[str, ...] = ()
     """Files with names of nodes; an empty one is the trace itself."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def index_of(self, rows: Int64) -> Int64:
         """The entry of each GPU activity, -1 for those without a known capture."""

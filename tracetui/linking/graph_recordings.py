@@ -84,6 +84,11 @@ def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int6
     paths = module_paths(trace) if len(rows) else None
     module = np.array([texts.intern(path) if (path := paths.of(row)) else -1 for row in rows.tolist()] if paths else [])
     stack, stacks = _stacks(trace, texts, rows)
+    # An operator is numbered by its first launch in its graph, so that equal graphs have equal numbers.
+    op_call = np.full(len(ops), -1, np.int32)
+    for low, high in pairwise(bounds.tolist()):
+        _, first, member = np.unique(ops[low:high], return_index=True, return_inverse=True)
+        op_call[low:high] = np.where(ops[low:high] >= 0, first[member], -1)
     calls = map(trace.name_of, rows.tolist())
     kind = np.array(
         [Kind.MEMCPY if _COPY.search(call) else Kind.MEMSET if _FILL.search(call) else Kind.KERNEL for call in calls],
@@ -101,7 +106,7 @@ def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int6
         _recorded_texts(trace, texts, ops, "Input Dims"),
         _recorded_texts(trace, texts, ops, "Input type"),
         _values(trace, texts, ops),
-        _op_calls(ops, bounds),
+        op_call,
         stack,
         stacks,
         rows,
@@ -141,7 +146,7 @@ def _recorded_texts(trace: Trace, texts: Strings, ops: Int64, key: str) -> np.nd
 
 
 def _values(trace: Trace, texts: Strings, ops: Int64) -> np.ndarray:
-    """The values of the arguments of each operator as ids of texts; they are no column of the trace, and read here."""
+    """The argument values of each operator as ids of texts, read from the file: the trace has no column for them."""
     values = np.full(len(ops), -1, np.int32)
     known = np.flatnonzero(ops >= 0)
     used, index = np.unique(ops[known], return_inverse=True)
@@ -150,15 +155,6 @@ def _values(trace: Trace, texts: Strings, ops: Int64) -> np.ndarray:
     if ids:
         values[known] = np.array(ids, np.int32)[index]
     return values
-
-
-def _op_calls(ops: Int64, bounds: Int64) -> np.ndarray:
-    """The number of each operator's call within its graph, so that equal graphs have equal numbers."""
-    call = np.full(len(ops), -1, np.int32)
-    for low, high in pairwise(bounds.tolist()):
-        _, first, member = np.unique(ops[low:high], return_index=True, return_inverse=True)
-        call[low:high] = np.where(ops[low:high] >= 0, first[member], -1)
-    return call
 
 
 def _stacks(trace: Trace, texts: Strings, rows: Int64) -> tuple[Int64, tuple[tuple[int, ...], ...]]:

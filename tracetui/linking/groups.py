@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.model.intervals import Int64, run_starts
 
 _ROOM = 1 << 62
@@ -18,16 +18,13 @@ _MIN_TABLE = 1 << 16
 
 
 @frozen
-class Combinations:
+class Combinations(Parallel):
     """The distinct combinations of some columns."""
 
     first: Int64
     """The first row of each combination."""
     member: Int64
     """Number of the combination of each row."""
-
-    def __len__(self) -> int:
-        return len(self.first)
 
 
 def combinations(*columns: NDArray[np.integer]) -> Combinations:
@@ -74,16 +71,13 @@ def _table(values: NDArray[np.integer]) -> tuple[Int64, Int64] | None:
 
 
 @frozen
-class Groups:
+class Groups(Parallel):
     """The group of each row; groups are numbered from 0."""
 
     key: Int64
     """The id that the rows of a group share, one entry per group, ascending."""
     member: Int64
     """Number of the group of each row."""
-
-    def __len__(self) -> int:
-        return len(self.key)
 
     @property
     def calls(self) -> Int64:
@@ -156,7 +150,7 @@ class PartSums:
             self._inside = np.flatnonzero(part >= 0)
 
     def of(self, values: NDArray[np.generic]) -> Int64:
-        """The sum in each part of what stands beside its number."""
+        """The sum of the rows' values in each part."""
         if self._bounds is not None:
             total = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
             return np.asarray(np.diff(total[self._bounds]))

@@ -36,7 +36,7 @@ MAX_STACK_CHARS = 100_000
 _PLACE = re.compile(r"(.+?):(\d{1,9})(, .*)?", re.DOTALL)
 _STACK_FRAME = re.compile(r'File "([^"\n]{1,4000})", line (\d{1,9})(?:, in (\S{1,200}))?')
 _SAMPLED = 64
-"""Kernels of a trace with compiled regions that are looked at; the others are where one of them has a stack."""
+"""Kernels of compiled code that are searched for a stack; where none of them has one, the others are not read."""
 
 
 @frozen
@@ -161,7 +161,7 @@ def recorded_lines(trace: Trace) -> Lines:
 
 
 def _take_from_waiting(trace: Trace, record: Int32, rows: Int64) -> None:
-    """Give slices of a thread of the backward pass the line on which the thread of the forward pass is meanwhile."""
+    """Give slices of a backward thread the line that its forward thread is in at that time (R3.95)."""
     home = autograd(trace).home[trace.slices.lane[rows]]
     away = home != trace.slices.lane[rows]
     rows, home = rows[away], home[away]

@@ -95,9 +95,11 @@ def _by_operators(trace: Trace) -> list[StepSeries]:
         return []
     starts = rows[::period][: len(rows) // period]
     trains = is_training(trace)
-    if not _is_in_each(trace, BACKWARD if trains else _ONCE_PER_PASS, starts) and (
-        trains or not _is_pass(sequence[:period])
-    ):
+    marked = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.RUNTIME)
+    marked = marked[is_named(trace, marked, (BACKWARD if trains else _ONCE_PER_PASS).search)]
+    index = np.searchsorted(slices.start[starts], slices.start[marked], side="right") - 1
+    is_in_each = len(np.unique(index[index >= 0])) == len(starts)
+    if not is_in_each and (trains or not _is_pass(sequence[:period])):
         return []
     what = f"{period:,} operators repeat" if period > 1 else f"`{trace.name_of(int(rows[0]))}` repeats"
     return _series(trace, "operators", starts, trace.window[1], what)
@@ -122,17 +124,8 @@ def _is_pass(sequence: Int64) -> bool:
     return bool(counts[counts >= MIN_ITERATIONS].sum() * 2 >= len(sequence) and (counts == 1).sum() >= MIN_ONCE)
 
 
-def _is_in_each(trace: Trace, pattern: re.Pattern[str], rows: Int64) -> bool:
-    """True where something of a name begins in each stretch from one of the rows to the next."""
-    slices = trace.slices
-    marked = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.RUNTIME)
-    marked = marked[is_named(trace, marked, pattern.search)]
-    index = np.searchsorted(slices.start[rows], slices.start[marked], side="right") - 1
-    return len(np.unique(index[index >= 0])) == len(rows)
-
-
 def _series(trace: Trace, name: str, rows: Int64, end: int, what: str) -> list[StepSeries]:
-    """Iterations that begin with slices of a thread, if they are alike and cover the trace; odd ones at ends not."""
+    """Iterations from one slice of a thread to the next, without odd ones at the ends, if they cover the trace."""
     slices = trace.slices
     ends = np.append(slices.start[rows][1:], end)
     if in_recording(trace, rows).any() or (ends <= slices.start[rows]).any():

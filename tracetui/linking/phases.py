@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Int64, covered_within, difference, union
@@ -48,7 +48,7 @@ PHASE_NAMES = {
 
 
 @frozen
-class PhaseSpans:
+class PhaseSpans(Parallel):
     """When each thread was in which phase: parallel arrays by lane and start, times in ns, disjoint on each lane."""
 
     lane: Int64
@@ -56,9 +56,6 @@ class PhaseSpans:
     end: Int64
     phase: NDArray[np.int8]
     """A `Phase`."""
-
-    def __len__(self) -> int:
-        return len(self.start)
 
     def of(self, *phases: Phase) -> tuple[Int64, Int64]:
         """Start and end of the time in which some thread was in one of some phases, disjoint, in order."""

@@ -16,9 +16,9 @@ from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows, step_annotations
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import lane_numbers, rows_from
+from tracetui.linking.trees import first_from, lane_numbers
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part, TimeRange, index_in, is_among, without
+from tracetui.model.intervals import Bool, Int64, Part, TimeRange, index_in, is_among, without
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, numbers
 from tracetui.model.trace import GPU_WORK, Kind, Trace
@@ -27,7 +27,7 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 def step_index(trace: Trace, rows: Int64) -> Int64:
     """Index in `steps(trace)` of each CPU slice or GPU activity, -1 outside of all steps.
 
-    A GPU activity without a launch has none either, unless the steps are runs of a name: see `placed_by_start`.
+    A GPU activity without a launch has none either, unless the steps are runs of a name: see `has_named_steps`.
     """
     launch = links(trace).launch[rows].astype(np.int64)
     source = np.where(launch >= 0, launch, rows)
@@ -49,13 +49,6 @@ def has_named_steps(trace: Trace) -> bool:
         return False
     named = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
     return bool(np.isin(trace.slices.kind[chosen_steps.rows], named).all())
-
-
-def placed_by_start(trace: Trace) -> Int64:
-    """The GPU activities without launch record that belong to a step because they start in it, in order of start."""
-    gpu = links(trace).gpu
-    alone = gpu[links(trace).launch[gpu] < 0]
-    return np.compress(step_index(trace, alone) >= 0, alone)
 
 
 def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
@@ -86,14 +79,14 @@ def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
 
 
 def ops_within(trace: Trace, part: Part | None) -> Int64:
-    """The operators that belong to a part, ascending; those of a step without a look at all others."""
+    """The operators that belong to a part, ascending; for a step only slices near it are read."""
     if part is None or isinstance(part, TimeRange):
         return within(trace, op_rows(trace), part)
     return without(kind_within(trace, Kind.CPU_OP, part), step_annotations(trace))
 
 
 def kind_within(trace: Trace, kind: Kind, step: int) -> Int64:
-    """The slices of a kind of the CPU that belong to a step, ascending; without a look at all others.
+    """The CPU slices of a kind that belong to a step, ascending; only slices near it are read.
 
     Raises: UsageError when no step has the number.
     """
@@ -106,12 +99,14 @@ def kind_within(trace: Trace, kind: Kind, step: int) -> Int64:
 
 def _begun_with(trace: Trace, wanted: Int64) -> Int64:
     """The slices that start between the first and the last moment of some steps, ascending."""
-    all_steps = steps(trace)
-    return rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
+    all_steps, lanes = steps(trace), np.arange(len(trace.lanes))
+    window = all_steps.start[wanted].min(), all_steps.end[wanted].max()
+    first, last = (first_from(trace, lanes, np.full(len(lanes), moment)) for moment in window)
+    return np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)] or [lanes])
 
 
 def positions_of_step(trace: Trace, rows: Int64, step: int) -> Int64:
-    """The indices of those of some slices, which ascend, that belong to a step; without a look at all others.
+    """The indices of the `rows`, which ascend, that belong to a step; only slices near it are read.
 
     Raises: UsageError when no step has the number.
     """
@@ -175,6 +170,11 @@ def before_capture(trace: Trace) -> Int64:
     early |= start < _first_launched(trace, process[slices.lane])[alone]
     early |= (ids <= 0) & (start < _first_launched(trace, slices.lane.astype(np.int64))[alone])
     return np.compress(early, gpu[alone])
+
+
+def lost_launches(trace: Trace, gpu: Int64) -> Bool:
+    """Mask of the GPU activities that were launched within the capture, by calls that were not recorded."""
+    return (links(trace).launch[gpu] < 0) & ~np.isin(gpu, before_capture(trace))
 
 
 def _first_launched(trace: Trace, place: Int64) -> Int64:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.trees import Stretches, lane_axis, lane_numbers
@@ -33,7 +33,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @frozen
-class Replays:
+class Replays(Parallel):
     """Parallel arrays, one entry per replay, in the order of the rows of their launches."""
 
     launch: Int64
@@ -50,9 +50,6 @@ class Replays:
     """Time from the start of the call to the start of the first node in ns; later nodes have none (R3.39)."""
     cost: NDArray[np.float64]
     """Duration of the call per node in ns."""
-
-    def __len__(self) -> int:
-        return len(self.launch)
 
     @property
     def times(self) -> Int64:
@@ -188,7 +185,7 @@ _END = re.compile(r"^(cu|cuda|hip)StreamEndCapture")
 
 
 @frozen
-class Captures:
+class Captures(Parallel):
     """The time ranges in which threads captured graphs: parallel arrays, times in ns."""
 
     lane: Int64
@@ -196,9 +193,6 @@ class Captures:
     end: Int64
     row: Int64
     """The call that begins the capture, or the one that ends it where that was not recorded."""
-
-    def __len__(self) -> int:
-        return len(self.lane)
 
 
 @kept(of_file=True)
@@ -355,16 +349,15 @@ def scopes_of(trace: Trace, rows: Int64) -> NodeNames:
     """The names of replayed activities, those of the trace itself before those of files."""
     known: dict[tuple[str, str], int] = {}
     index = np.full(len(rows), -1, np.int64)
-    # Whether there are marks takes reading the file; without a replayed activity nothing could have one.
+    # Looking for marks reads the file, and only replayed activities can have some.
     inline = len(rows) > 0 and has_graph_marks(trace)
     if len(rows) == 0 or not (inline or trace.graph_scopes):
         return NodeNames(index, (), np.empty(0, np.int64), ())
     given = trace.args_of(rows, ["graph id", "graph node id", "annotation", "name"])
     files = [(file, _by_lower_half(file)) for file in trace.graph_scopes]
     for place, (graph, node, annotation, name) in enumerate(zip(*given, strict=True)):
-        number = node_id(node)
         own = mark_of(annotation, name) if inline and is_node(graph, node) else None
-        match = ("", own) if own else _in_files(files, number)
+        match = ("", own) if own else _in_files(files, node_id(node))
         if match is not None:
             index[place] = known.setdefault(match, len(known))
     labels = tuple(dict.fromkeys(label for label, _ in known))

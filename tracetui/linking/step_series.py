@@ -119,7 +119,7 @@ def lookups(trace: Trace, rows: Int64) -> Iterator[tuple[int | None, tuple[int, 
 
 @kept
 def is_training(trace: Trace) -> bool:
-    """True where the trace has anything of a backward pass or of an optimizer."""
+    """True where some name is that of a backward pass or an optimizer."""
     return any(_TRAINING.search(name) for name in trace.names)
 
 

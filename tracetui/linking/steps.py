@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, profiler_steps
@@ -47,7 +47,7 @@ PROFILER_STEP = "profiler step"
 
 
 @frozen
-class Steps:
+class Steps(Parallel):
     """Parallel arrays, one entry per step, in order of their start."""
 
     row: Int64
@@ -68,9 +68,6 @@ class Steps:
     """True where a step may begin elsewhere."""
     is_served: bool = False
     """True where they are those of an inference server, or found as such, of which some may be idle."""
-
-    def __len__(self) -> int:
-        return len(self.row)
 
     @property
     def slices(self) -> Int64:
@@ -246,9 +243,7 @@ def _encloses(slices: Slices, outer: StepSeries, inner: StepSeries) -> bool:
 
 def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
     """GPU activities launched in windows, on any thread, as steps count them (R3.3)."""
-    moments = _launch_times(trace)
-    starts, ends = union(start, end)
-    return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
+    return int(launched_by_window(trace, *union(start, end)).sum())
 
 
 def launched_by_window(trace: Trace, start: Int64, end: Int64) -> Int64:

@@ -69,8 +69,6 @@ def _number(text: str, wanted: bool) -> int:
     return int(match[0]) if match else NULL
 
 
-# Trees of some of the slices of a lane, and sums over subtrees.
-
 # Unions of intervals on several lanes at once: how much of any window they cover.
 
 WIDE = 1 << 45
@@ -161,6 +159,9 @@ class Stretches:
         return covered_within(self.starts, self.ends, self.axis.position(lane, low), self.axis.position(lane, high))
 
 
+# Trees of some of the slices of a lane, and sums over subtrees.
+
+
 def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
     """The closest proper ancestor of every node of a forest that is `wanted`, -1 for none."""
     ancestor = native.nearest(parent, wanted)
@@ -211,7 +212,7 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
 
 
 def _among_few(parent: NDArray[np.integer], wanted: Bool, rows: Int64) -> Int64:
-    """The same for few rows, without a look at all others."""
+    """`forest` on lanes without overlaps, for few rows: no other row is looked at."""
     above = parent[rows].astype(np.int64)
     climbing = np.flatnonzero(above >= 0)
     while len(climbing := climbing[~wanted[above[climbing]]]):
@@ -268,13 +269,6 @@ def first_from(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
         here, mine = lane == number, trace.lanes[number]
         rows[here] = mine.first + np.searchsorted(trace.slices.start[mine.first : mine.last], moment[here])
     return rows
-
-
-def rows_from(trace: Trace, low: int, high: int) -> Int64:
-    """The rows of all slices that start in [low, high), ascending."""
-    lanes = np.arange(len(trace.lanes))
-    first, last = (first_from(trace, lanes, np.full(len(lanes), moment)) for moment in (low, high))
-    return np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)] or [lanes])
 
 
 @kept(of_file=True)

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL, Strings
 
@@ -41,7 +41,7 @@ ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
 
 @frozen
-class SnapshotEvents:
+class SnapshotEvents(Parallel):
     """The history of all devices, device by device, each in order of time."""
 
     action: NDArray[np.uint8]
@@ -60,9 +60,6 @@ class SnapshotEvents:
     """First event of each device, and behind them their number."""
     device_free: dict[int, int]
     """Bytes that the device had free, by the row of an OOM."""
-
-    def __len__(self) -> int:
-        return len(self.action)
 
 
 @frozen

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.model.native import insertion_index
 from tracetui.model.table import NULL, Strings
 
@@ -34,7 +34,7 @@ _FEW = 32
 
 
 @frozen
-class Arguments:
+class Arguments(Parallel):
     """Some arguments of some events, one entry per event; names are those of the file."""
 
     event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
@@ -45,9 +45,6 @@ class Arguments:
     """Ids in `strings` by name, -1 where the event has no such argument."""
     strings: Sequence[str] = ()
     """The different values, as JSON."""
-
-    def __len__(self) -> int:
-        return len(self.event)
 
     def number(self, name: str, events: NDArray[np.integer]) -> Int64:
         """The number that each event gives under a name, NULL for none."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.model.intervals import is_among
 from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss, RequestLog
 from tracetui.model.table import Strings
@@ -154,7 +154,7 @@ class Device:
 
 
 @frozen
-class Slices:
+class Slices(Parallel):
     """Parallel columns, one entry per slice; every array has the same length."""
 
     start: Int64
@@ -182,9 +182,6 @@ class Slices:
     """`External id` as written, or NO_ID; not to be trusted on GPU work before it is checked (R3.7)."""
     event: Int32
     """Index of the event in the file, counted from 0; the key to `EventStore`."""
-
-    def __len__(self) -> int:
-        return len(self.start)
 
     @cached_property
     def end(self) -> Int64:
@@ -214,7 +211,7 @@ class Slices:
 
 
 @frozen
-class Instants:
+class Instants(Parallel):
     """Moments without a duration (ph i, I, R, and the like), sorted by (lane, time)."""
 
     time: Int64
@@ -225,12 +222,9 @@ class Instants:
     """0 thread, 1 process, 2 global."""
     event: Int32
 
-    def __len__(self) -> int:
-        return len(self.time)
-
 
 @frozen
-class Flows:
+class Flows(Parallel):
     """Ends of arrows between slices (ph s, t, f), in file order; a source of links of last resort (R2.10)."""
 
     time: Int64
@@ -243,9 +237,6 @@ class Flows:
     """The arrow's id; textual ids are numbered below zero."""
     event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     """Index of the event of each end in the file; empty in a trace that was made in memory."""
-
-    def __len__(self) -> int:
-        return len(self.time)
 
 
 @frozen

@@ -123,15 +123,11 @@ def call_variants(trace: Trace, rows: Int64) -> list[CallVariant]:
     variants = []
     for key, calls in members.items():
         name = str(trace.names[key[0]])
-        variants.append(variant(name, np.array(calls, np.int64), inputs[key], cannot_be_built(name)))
+        why = GENERATED if _GENERATED.match(name) else "it is no operator of aten"
+        variants.append(variant(name, np.array(calls, np.int64), inputs[key], "" if name.startswith(ATEN) else why))
     if len(rest := rows[MAX_CALLS:]):
         variants.append(variant("other calls", rest, (None,) * 4, f"only the {MAX_CALLS:,} longest calls are read"))
     return sorted(variants, key=lambda each: (-each.gpu_us, -each.self_cpu_us))
-
-
-def cannot_be_built(name: str) -> str:
-    """The reason why no operator or kernel of this name can be built again; empty where inputs decide."""
-    return "" if name.startswith(ATEN) else GENERATED if _GENERATED.match(name) else "it is no operator of aten"
 
 
 def _is_bounded(value: Any, depth: int = 0) -> bool:

@@ -8,7 +8,7 @@ key (`## Call CompiledFxGraph`). Where several compilations have the id, as afte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -170,11 +170,6 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
     return tuple(listed)
 
 
-def code_events(trace: Trace) -> dict[str, list[int]]:
-    """Events of the log with generated code, by the id of the compilation and its run."""
-    return {each.run: each.code for each in compilations(trace) if each.code}
-
-
 def code_of(trace: Trace, events: Sequence[int]) -> str:
     """The generated code in some events of the log, each piece behind a line with the file that torch wrote."""
     names, codes = log_of(trace).store.args(np.array(events, np.int64), ("file", "code"))
@@ -322,15 +317,13 @@ def recompiled(trace: Trace) -> list[Recompiled]:
     for each in compilations(trace):
         frame = each.id.rpartition("/")[0]
         frames.setdefault((each.process, frame, each.run.partition(" ")[2]), []).append(each)
-    again = [_recompiled(group) for group in frames.values() if any(each.reason for each in group)]
+    again = []
+    for group in (each for each in frames.values() if any(one.reason for one in each)):
+        name = next((f"{each.function} ({each.place})" for each in group if each.function), f"frame {group[0].id}")
+        times = _TIMES.get(len(group), f"{len(group):,} times")
+        why, advice, action = recompile_cause(group)
+        again.append(Recompiled(group, f"{name} was compiled {times} because {why}", advice, action))
     return sorted(again, key=lambda each: -each.time)
-
-
-def _recompiled(group: list[Compilation]) -> Recompiled:
-    name = next((f"{each.function} ({each.place})" for each in group if each.function), f"frame {group[0].id}")
-    times = _TIMES.get(len(group), f"{len(group):,} times")
-    why, advice, action = recompile_cause(group)
-    return Recompiled(group, f"{name} was compiled {times} because {why}", advice, action)
 
 
 def recompile_cause(group: list[Compilation]) -> tuple[str, str, str]:
@@ -352,17 +345,11 @@ def recompile_cause(group: list[Compilation]) -> tuple[str, str, str]:
                 "mark it dynamic",
             )
         return why, "Hand in tensors of one layout: contiguous() before the call.", "keep the layout the same"
-    guards = list(dict.fromkeys(_guards(group)))
+    lines = (re.sub(r"^!?\d[\d/]*: ", "", line) for each in group for line in each.reason.splitlines())
+    guards = list(dict.fromkeys(" ".join(line.split())[:160] for line in lines if line.strip()))
     more = f" and {len(guards) - 1:,} more" if len(guards) > 1 else ""
     return (
         f"a guard failed, {guards[0] if guards else 'which one is not recorded'}{more}",
         "Keep what the guard checks the same from call to call: make values of Python tensors, and objects once.",
         "keep what the guard checks the same",
     )
-
-
-def _guards(group: list[Compilation]) -> Iterator[str]:
-    for each in group:
-        for line in each.reason.splitlines():
-            if text := re.sub(r"^!?\d[\d/]*: ", "", line).strip():
-                yield " ".join(text.split())[:160]

@@ -10,7 +10,7 @@ from tracetui.linking.links import links
 from tracetui.model import columns as col
 from tracetui.model.intervals import Part
 from tracetui.model.pane import Grouping, Pane
-from tracetui.model.table import NULL, Column, Table, micros, numbers, texts
+from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.tables.compilations import Compilation, CompilePhase, compilations, has_compilations, log_of, recompiled
 
@@ -19,6 +19,7 @@ NO_LOG = (
     "write one, and --compile-log reads it."
 )
 _PHASE_COLUMNS = (col.DYNAMO_US, col.AOT_US, col.INDUCTOR_US, col.AUTOTUNE_US, col.CUDAGRAPHS_US)
+"""In the order of `CompilePhase`."""
 
 
 def compiles(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -32,17 +33,21 @@ def compiles(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     spent = np.array([each.gpu if has_gpu else each.cpu for each in listed], np.int64)
     ran = (calls > 0) & (spent > 0)
     each_call = spent / np.maximum(calls, 1)
-    table = Table(
+    phases = np.array([each.phases for each in listed], np.int64).reshape(-1, len(CompilePhase)).T
+    return Table(
         (
             texts(col.COMPILE_ID, [each.run for each in listed]),
             texts(col.FUNCTION.but(help="The function that was compiled."), [each.function or None for each in listed]),
             texts(col.LINE.but(help="File and line where it begins."), [each.place or None for each in listed]),
             micros(col.START_US, np.array([each.start for each in listed], np.int64)),
             micros(col.COMPILE_US, times),
-            *(_phase(listed, phase) for phase in CompilePhase),
+            *(micros(column, took, null=took < 0) for column, took in zip(_PHASE_COLUMNS, phases, strict=True)),
             texts(col.RECOMPILED_FOR, [_one_line(each.reason) for each in listed]),
             numbers(col.GRAPH_BREAKS, np.array([len(each.breaks) for each in listed], np.int64)),
-            texts(col.CACHE, [_caches(each) for each in listed]),
+            texts(
+                col.CACHE,
+                [", ".join(f"{n:,} {state}" for state, n in sorted(each.caches.items())) or None for each in listed],
+            ),
             texts(col.CUDAGRAPH_SKIP, [_one_line(each.skipped_graphs) for each in listed]),
             texts(col.FAILURE, [_one_line(each.failure) for each in listed]),
             numbers(
@@ -62,7 +67,6 @@ def compiles(trace: Trace, step: Part | None = None, by: str | None = None) -> T
         np.array([each.example for each in listed], np.int64),
         _remark(trace, listed),
     )
-    return table
 
 
 PANE = Pane(
@@ -81,11 +85,6 @@ PANE = Pane(
     of_step=False,
     of_range=False,
 )
-
-
-def _phase(listed: Sequence[Compilation], phase: CompilePhase) -> Column:
-    times = np.array([each.phases[phase] for each in listed], np.int64)
-    return micros(_PHASE_COLUMNS[phase], times, null=times < 0)
 
 
 def _breaks(listed: Sequence[Compilation]) -> Table:
@@ -108,10 +107,6 @@ def _breaks(listed: Sequence[Compilation]) -> Table:
         np.array([each.example for each, _ in pairs], np.int64),
         "" if pairs else "No graph break is in the log." if listed else NO_LOG,
     )
-
-
-def _caches(each: Compilation) -> str | None:
-    return ", ".join(f"{count:,} {state}" for state, count in sorted(each.caches.items())) or None
 
 
 def _one_line(text: str) -> str | None:

@@ -47,8 +47,6 @@ def counter_table(trace: Trace, step: Part | None = None, by: str | None = None)
         return _table(trace, [], (), note=NO_COUNTERS)
     if by == "kernel":
         return _by_kernel(trace, order, step)
-    if isinstance(step, TimeRange) and by is None:
-        return _table(trace, order, [_within_range(counter_samples(trace, number), step) for number in order])
     if by == "step" or isinstance(step, int):
         return _by_step(trace, order, step)
     if isinstance(step, TimeRange):

@@ -384,15 +384,11 @@ def holds(expected: Expectation, found: Observed) -> bool:
     """True where the trace is as expected."""
     want = expected.want
     if isinstance(want, str) and expected.is_order:
-        return found.name is not None and _is_in_order(want.split(), found.name.split())
+        patterns, names = want.split(), (found.name or "").split()
+        return found.name is not None and len(patterns) == len(names) and all(map(re.fullmatch, patterns, names))
     if isinstance(want, str):
         return found.name is not None and bool(found.name) != (want == NOTHING)
     if found.least is None or found.most is None:
         return False
     low, high = want if isinstance(want, tuple) else (want, want)
     return low <= found.least and found.most <= high
-
-
-def _is_in_order(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """True where there is one name for each pattern, and it matches as a whole."""
-    return len(patterns) == len(names) and all(map(re.fullmatch, patterns, names))

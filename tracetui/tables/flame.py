@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.idle.idle_parts import main_causes
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import WORDS
@@ -95,12 +95,15 @@ class _Labels:
         """The label of each slice."""
         kinds = trace.slices.kind[rows].astype(np.int64)
         pairs = combinations(trace.slices.name[rows].astype(np.int64), kinds)
-        named = zip(trace.slices.name[rows[pairs.first]].tolist(), kinds[pairs.first].tolist(), strict=True)
-        return self.numbers(_slice_label(trace.names[name], Kind(kind)) for name, kind in named)[pairs.member]
+        labels = []
+        for row, kind in zip(rows[pairs.first].tolist(), map(Kind, kinds[pairs.first].tolist()), strict=True):
+            name = trace.name_of(row)
+            labels.append((short_kernel(name) if kind == Kind.KERNEL else name, _WORDS.get(kind, "slice")))
+        return self.numbers(labels)[pairs.member]
 
 
 @frozen
-class _Entries:
+class _Entries(Parallel):
     """Entries that rows are made of: parallel arrays."""
 
     above: Int64
@@ -125,9 +128,6 @@ class _Entries:
         """Entries that may all have the same number of calls, module and slice."""
         alike = (np.broadcast_to(np.asarray(each, np.int64), len(above)) for each in (calls, module, row))
         return cls(above, label, *alike)
-
-    def __len__(self) -> int:
-        return len(self.above)
 
     def joined(self, other: _Entries) -> _Entries:
         """These and others, whose `above` counts through both."""
@@ -316,10 +316,6 @@ def _thread_labels(trace: Trace, labels: _Labels, rows: Int64) -> Int64:
 # Names of rows.
 
 
-def _slice_label(name: str, kind: Kind) -> tuple[str, str]:
-    return short_kernel(name) if kind == Kind.KERNEL else name, _WORDS.get(kind, "slice")
-
-
 def _frame_labels(names: Iterable[str]) -> list[tuple[str, str]]:
     """The names of rows for Python frames, and their kinds: a module by its class, without what many classes share."""
     known = list(names)
@@ -352,16 +348,13 @@ def shared_beginning(classes: Iterable[str]) -> str:
 
 
 @frozen
-class _Tree:
+class _Tree(Parallel):
     """The rows before they are sorted: parallel arrays, the first entry is all of the part."""
 
     parent: Int64
     label: Int64
     of_entry: Int64
     """The node of each entry; the last is that of no entry."""
-
-    def __len__(self) -> int:
-        return len(self.parent)
 
 
 def _merged(entries: _Entries, root: int) -> _Tree:
@@ -443,9 +436,6 @@ _TIME_HELP = {
     IDLE: "Time in which the GPU ran nothing before an activity launched in it.",
 }
 _NAME_HELP = "All that has this name below the row above it; a module by its class."
-_KIND_HELP = "Sort of row: module, function, op, annotation, kernel, cause of idle time."
-_FAMILY_HELP = "The sort of kernels that took most of its time."
-_PATH_HELP = "The names from the first row to this one, as in folded text."
 _CALLS_HELP = "Calls in which the time was spent; of a kernel how often it ran, of a cause how many gaps."
 
 

@@ -172,7 +172,7 @@ def _gaps_before(trace: Trace) -> tuple[Int64, Int64]:
 
 def _grouped(trace: Trace, rows: Int64, by: str, part: Part | None) -> Table:
     dur = time_within(trace, rows, part)
-    ids, texts, help = _key(trace, rows, by)
+    ids, texts, help = group_keys(trace, rows, by)
     alike = group(ids)
     total = alike.sum(dur)
     longest = rows[alike.largest(dur)]
@@ -198,11 +198,6 @@ def _grouped(trace: Trace, rows: Int64, by: str, part: Part | None) -> Table:
     return table.take(table.order("total_us", descending=True))
 
 
-def group_keys(trace: Trace, rows: Int64, by: str) -> Int64:
-    """The id of the group of each activity in a grouping, -1 for none: the values of the first column."""
-    return np.asarray(_key(trace, rows, by)[0])
-
-
 def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:
     """Mask of the rows whose group is inferred: a library from a plain name, an operator or line from a capture."""
     if by == "library":
@@ -214,8 +209,8 @@ def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:
     return site_of(trace, rows, by)[2] if by in SITES else None
 
 
-def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
-    """The group of each row: an id, -1 for none, the texts of the ids, and their help."""
+def group_keys(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
+    """The group of each activity as the id in the first column, -1 for none; the texts of the ids; and their help."""
     trace_links = links(trace)
     if by == "op":
         return *op_names(trace, rows)[:2], _OP_HELP

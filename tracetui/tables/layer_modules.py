@@ -97,18 +97,13 @@ def _time_of_paths(trace: Trace, rows: Int64) -> dict[str, int]:
     return {str(paths[number]): int(spent) for number, spent in zip(used.tolist(), time.tolist(), strict=True)}
 
 
-def _beginning(path: str, depth: int) -> str | None:
-    """The first words of a path, None where it has fewer."""
-    ends = [match.start() for match in _WORD.finditer(path)] + [len(path)]
-    return path[: ends[depth - 1]] if depth <= len(ends) else None
-
-
 def _holding_most(paths: dict[str, int], depth: int) -> str | None:
-    """The path of some words that holds most time, None where none holds half of it."""
+    """The path, cut after its first `depth` words, that holds most time; None where none holds half of it."""
     total, held = sum(paths.values()), dict[str, int]()
     for path, spent in paths.items():
-        beginning = _beginning(path, depth)
-        if beginning is not None:
+        ends = [match.start() for match in _WORD.finditer(path)] + [len(path)]
+        if depth <= len(ends):
+            beginning = path[: ends[depth - 1]]
             held[beginning] = held.get(beginning, 0) + spent
     best = max(held, key=lambda each: held[each], default=None)
     return best if best is not None and held[best] >= MIN_MODULE_SHARE * max(total, 1) else None

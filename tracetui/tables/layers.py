@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names.slice_names import Family, Purpose, families, short_kernel
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.groups import combinations, distinct
@@ -69,7 +69,7 @@ NO_NAMES = "; its name in the program is not known."
 
 
 @frozen
-class LayerParts:
+class LayerParts(Parallel):
     """Parallel arrays, one entry per part of a step on a device, in order of step, device and time."""
 
     step: Int64
@@ -97,9 +97,6 @@ class LayerParts:
     kernels: Int64
     """Kernels of the steps as rows of `Trace.slices`, by launch; not one entry per part."""
 
-    def __len__(self) -> int:
-        return len(self.step)
-
     @property
     def dur(self) -> Int64:
         """Duration in ns."""
@@ -117,7 +114,9 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     else:
         kept = np.flatnonzero(np.isin(parts.step, chosen(trace, step)))
     table = {None: _by_part, "layer": _by_layer, "purpose": _by_purpose, "kernel": _by_kernel}[by](trace, parts, kept)
-    note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), _any_named(trace, parts, kept))
+    modules = (name for rows in _series(parts, kept) for name in _modules(trace, parts, rows).values())
+    is_named = any(name is not None for name in modules)
+    note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
     return Table(table.columns, table.slices, " ".join([note, *_alternations(trace, parts, kept)]))
 
 
@@ -266,10 +265,6 @@ class _Samples:
         groups = [kept[order[low:high]] for low, high in pairwise(bounds.tolist())]
         return cls(groups)
 
-    def of_first_layers(self, parts: LayerParts) -> _Samples:
-        """Of each group only the parts that are its first layer, or none."""
-        return _Samples([rows[parts.layer[rows] == parts.layer[rows].min()] for rows in self.rows])
-
     def median(self, values: Int64) -> Float64:
         """The median of the values of each group."""
         return np.array([np.median(values[rows]) for rows in self.rows], np.float64)
@@ -277,6 +272,12 @@ class _Samples:
     def first(self, values: Int64) -> list[int]:
         """The value of the first member of each group."""
         return [int(values[rows[0]]) for rows in self.rows]
+
+
+def _series(parts: LayerParts, kept: Int64) -> list[Int64]:
+    """The layers among some parts, by shape of the step and series."""
+    kept = kept[parts.part[kept] == LAYER]
+    return _Samples.of(kept, parts.shape[kept], parts.series[kept]).rows
 
 
 def _by_part(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
@@ -295,7 +296,7 @@ def _by_part(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
     ]
     return Table(
         (
-            *_kind(trace, parts, groups),
+            _kind(trace, parts, groups),
             texts(col.PART, names),
             numbers(col.SERIES, groups.first(parts.series)),
             numbers(col.LAYERS, np.where(is_layer, np.array(number, np.float64), np.nan)),
@@ -340,7 +341,7 @@ def _by_layer(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
         (
             numbers(col.LAYER, groups.first(parts.layer)),
             _named(trace, col.MODULE.but(help=MODULE_HELP), modules),
-            *_kind(trace, parts, groups),
+            _kind(trace, parts, groups),
             numbers(col.SERIES, groups.first(parts.series)),
             *_counts(parts, groups),
             *_times(parts, groups),
@@ -353,11 +354,10 @@ def _by_layer(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
 
 def _by_purpose(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
     """The purposes of the kernels of a layer, the largest first, over all layers and steps of a shape."""
-    kept = kept[parts.part[kept] == LAYER]
     work = _purpose_work(trace, parts)
     cells = [
         (rows, index, work.time[rows, index])
-        for rows in _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series))).rows
+        for rows in _series(parts, kept)
         for index in np.argsort(-work.time[rows].sum(axis=0), kind="stable").tolist()
         if work.kernels[rows, index].any()
     ]
@@ -371,7 +371,7 @@ def _by_purpose(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
                 texts(col.PURPOSE, [work.names[index] for _, index, _ in cells]),
                 [index in work.guessed for _, index, _ in cells],
             ),
-            *_kind(trace, parts, groups),
+            _kind(trace, parts, groups),
             numbers(col.SERIES, groups.first(parts.series)),
             numbers(col.LAYERS, [int(parts.layer[rows].max()) for rows in groups.rows]),
             numbers(
@@ -462,11 +462,9 @@ def _marked(column: Column, doubtful: list[bool]) -> Column:
 
 def _by_kernel(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
     """Every kernel of a layer by its position, over all layers and steps of a shape that run the same sequence."""
-    kept = kept[parts.part[kept] == LAYER]
-    series = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series)))
     rows: list[Int64] = []
     labels: list[tuple[int, int, int, int, float]] = []
-    for members in series.rows:
+    for members in _series(parts, kept):
         for variant, same in enumerate(_sequences(trace, parts, members)[:MAX_VARIANTS], 1):
             length = int(parts.count[same[0]])
             whole = float(parts.dur[same].sum())
@@ -519,13 +517,6 @@ def _modules(trace: Trace, parts: LayerParts, members: Int64) -> dict[int, str |
     return dict(zip(layers, layer_modules(trace, kernels), strict=True))
 
 
-def _any_named(trace: Trace, parts: LayerParts, kept: Int64) -> bool:
-    """True where the module of a layer is known."""
-    kept = kept[parts.part[kept] == LAYER]
-    series = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series))).rows
-    return any(name is not None for rows in series for name in _modules(trace, parts, rows).values())
-
-
 def _named(trace: Trace, spec: ColumnSpec, names: Sequence[str | None]) -> Column:
     """A column of names of the program, marked where the capture of a graph may tell them."""
     column = texts(spec, names)
@@ -545,8 +536,7 @@ def _sequences(trace: Trace, parts: LayerParts, members: Int64) -> list[Int64]:
 def _alternations(trace: Trace, parts: LayerParts, kept: Int64) -> Iterator[str]:
     """A sentence on each series whose layers are of two kinds and more in turn (R3.81)."""
     kept = kept[parts.part[kept] == LAYER]
-    groups = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series))).rows
-    for rows in groups:
+    for rows in _series(parts, kept):
         sequences = _sequences(trace, parts, rows)
         layers = distinct(parts.layer[rows])
         kind = np.full(int(layers[-1]) + 1, -1, np.int64)
@@ -579,9 +569,9 @@ def _period(kinds: Int64) -> int:
     return 0
 
 
-def _kind(trace: Trace, parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
+def _kind(trace: Trace, parts: LayerParts, groups: _Samples) -> Column:
     kinds = step_kinds(trace).kind
-    return (texts(col.KIND.but(help=KIND_HELP), [kinds[index] for index in groups.first(parts.step)]),)
+    return texts(col.KIND.but(help=KIND_HELP), [kinds[index] for index in groups.first(parts.step)])
 
 
 def _counts(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
@@ -598,6 +588,8 @@ def _counts(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
 
 def _times(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
     dur = [parts.dur[rows] for rows in groups.rows]
+    # Of each group its first layer, or what is none.
+    first = _Samples([rows[parts.layer[rows] == parts.layer[rows].min()] for rows in groups.rows])
     specs = [
         (col.MEDIAN_US.but(help="Median time from its start to the start of what follows it."), 50),
         (col.P95_US, 95),
@@ -611,7 +603,7 @@ def _times(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
             col.GPU_IDLE_US.but(help="Median time in which it ran nothing."),
             groups.median(np.asarray(parts.dur - parts.busy)),
         ),
-        micros(col.FROM_START_US, groups.of_first_layers(parts).median(parts.since)),
+        micros(col.FROM_START_US, first.median(parts.since)),
     )
 
 

@@ -17,7 +17,7 @@ from tracetui.idle.idleness import idleness
 from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
 from tracetui.linking.links import links, no_gpu
-from tracetui.linking.placement import before_capture, time_within, within
+from tracetui.linking.placement import lost_launches, time_within, within
 from tracetui.linking.trees import is_named, open_at, subtree_sums
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
@@ -71,9 +71,13 @@ def modules(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
     kept = np.flatnonzero(_with_callees(tree, costs.calls + costs.activities + costs.idle) > 0)
     outside = within(trace, links(trace).gpu, step)
     outside = np.append(outside[_users(trace, tree, around, outside) < 0], -1)[:1]
+    # The first call of each node in the part, or of all where it is not called there.
+    first, called = tree.first.copy(), within(trace, tree.frames, step)
+    called = called[np.argsort(-trace.slices.start[called], kind="stable")]
+    first[tree.of_frames(called)] = called
     return Table(
         _columns(trace, tree, costs, kept),
-        np.append(_first_calls(trace, tree, step), outside)[kept],
+        np.append(first, outside)[kept],
         _note(trace, by, costs.inferred, tree),
     )
 
@@ -92,14 +96,6 @@ PANE = Pane(
     bars="gpu_us cpu_us",
     is_in_time_order=False,
 )
-
-
-def _first_calls(trace: Trace, tree: FrameTree, step: Part | None) -> Int64:
-    """The first call of each node in a step or a range; of one that is not called in it the first of all."""
-    first, called = tree.first.copy(), within(trace, tree.frames, step)
-    late_first = called[np.argsort(-trace.slices.start[called], kind="stable")]
-    first[tree.of_frames(late_first)] = late_first
-    return first
 
 
 def holders(trace: Trace, row: int, by: str | None = None) -> list[tuple[int, str]]:
@@ -203,7 +199,7 @@ def _own_costs(trace: Trace, tree: FrameTree, around: Int32, backward: Bool, ste
         sums(user[later], ran[later]),
         sums(_users(trace, tree, around, after), lasted),
         sums(user),
-        sums(user[_placed_by_start(trace, gpu)]),
+        sums(user[lost_launches(trace, gpu)]),
         sums(user[tree.of_activities(gpu) >= 0]),
     )
 
@@ -238,16 +234,11 @@ def nodes_of(trace: Trace, gpu: Int64, by: str | None) -> ActivityNodes:
     return ActivityNodes(tree, _users(trace, tree, around, gpu), tree.of_frames(around))
 
 
-def _placed_by_start(trace: Trace, gpu: Int64) -> Bool:
-    """Mask of the GPU activities without launch record that were launched within the capture."""
-    return (links(trace).launch[gpu] < 0) & ~np.isin(gpu, before_capture(trace))
-
-
 def _users(trace: Trace, tree: FrameTree, around: Int32, gpu: Int64) -> Int64:
     """The node of each GPU activity, -1 for none: what captured it, else what is around its launch, and without a
     launch record by its own start on the thread that launches most, which is a guess (R3.3).
     """
-    node, lone = tree.of_frames(around[gpu]), np.flatnonzero(_placed_by_start(trace, gpu))
+    node, lone = tree.of_frames(around[gpu]), np.flatnonzero(lost_launches(trace, gpu))
     if len(lone) and len(tree.frames):
         node[lone] = _open_nodes(trace, tree, around, gpu[lone])
     captured = tree.of_activities(gpu)

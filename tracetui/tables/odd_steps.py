@@ -67,7 +67,8 @@ def part_times(table: Table) -> dict[str, Float64]:
 def odd_steps(table: Table) -> list[OddStep | None]:
     """Differences of each step from the others of its kind; None where there are too few, or it is partial."""
     kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
-    return odd_among(part_times(table), kinds, ~_is_partial(table))
+    whole = ~table["partial"].values.astype(bool) if "partial" in table else np.ones(len(table), bool)
+    return odd_among(part_times(table), kinds, whole)
 
 
 def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list[OddStep | None]:
@@ -103,7 +104,3 @@ def scale_of_bars(lengths: Sequence[float]) -> float:
 
 def _values(table: Table, name: str) -> Float64:
     return table[name].values.astype(np.float64) if name in table else np.full(len(table), np.nan)
-
-
-def _is_partial(table: Table) -> np.ndarray:
-    return table["partial"].values.astype(bool) if "partial" in table else np.zeros(len(table), bool)

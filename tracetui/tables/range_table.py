@@ -123,7 +123,7 @@ def _busy(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
         rows = order.row[order.device == device]
         name = trace.lanes[int(slices.lane[rows[0]])].process
         inside = within(trace, rows, part)
-        busy = covered(slices.start[inside].clip(part.start), slices.end[inside].clip(max=part.end))
+        busy = _union(trace, part, inside)
         yield RangeFact("GPU busy", name, None, busy, int(inside[0]) if len(inside) else -1)
         yield RangeFact("GPU idle", name, None, part.length - busy)
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -172,6 +173,9 @@ class Repeat:
         return replace(self, bounds=self.bounds + by)
 
 
+_RANGE = attrgetter("range")
+
+
 @frozen
 class _Stretch:
     """A part of a sequence."""
@@ -211,14 +215,10 @@ def _sections(stretch: _Stretch, levels: int, least_share: float = 0.0) -> list[
         if found:
             around = [main]
         elif main.is_well_marked:
-            found = around = _in_order([main, *_beside(stretch, main)])
+            found = around = sorted([main, *_beside(stretch, main)], key=_RANGE)
         if found and stretch.holds(least_share, [each.range for each in found]):
-            return _in_order([*found, *_further_series(stretch, around, levels)])
+            return sorted([*found, *_further_series(stretch, around, levels)], key=_RANGE)
     return []
-
-
-def _in_order(found: list[Repeat]) -> list[Repeat]:
-    return sorted(found, key=lambda each: each.range)
 
 
 def _by_time(stretch: _Stretch, found: list[Repeat]) -> list[Repeat]:
@@ -375,18 +375,15 @@ def _candidates(sequence: Int64) -> list[Int64]:
             if free.sum() < MIN_MARKS:
                 break
             leader = int(np.argmax(free))
-            taking_turns = _taking_turns(positions[leader], positions) & free
+            of_leader = positions[leader]
+            # Names that occur once behind each occurrence of the leader, and before the next.
+            taking_turns = free & (positions > of_leader).all(axis=1)
+            taking_turns &= (positions[:, :-1] < of_leader[1:]).all(axis=1)
             taking_turns[leader] = True
             if taking_turns.sum() >= MIN_MARKS:
                 found.append(positions[taking_turns])
             free &= ~taking_turns
     return found
-
-
-def _taking_turns(leader: Int64, positions: Int64) -> np.ndarray:
-    """Mask of the names that occur once behind each occurrence of the leader, and before the next."""
-    behind = (positions > leader).all(axis=1)
-    return np.asarray(behind & (positions[:, :-1] < leader[1:]).all(axis=1))
 
 
 def _with_further(marks: Int64, candidates: list[Int64]) -> Int64:

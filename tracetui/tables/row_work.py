@@ -103,7 +103,7 @@ def _of_ops(trace: Trace) -> _Work:
 @kept
 def _of_kernels(trace: Trace, by: str) -> _Work:
     gpu = links(trace).gpu
-    keys = group_keys(trace, gpu, by).astype(np.int64)
+    keys = np.asarray(group_keys(trace, gpu, by)[0], np.int64)
     return _summed(trace, (gpu, keys, trace.slices.dur[gpu]), (gpu, keys))
 
 

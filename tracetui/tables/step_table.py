@@ -16,9 +16,8 @@ from tracetui.linking.groups import PartSums, distinct, group
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import (
     activities_by_step,
-    before_capture,
     chosen,
-    placed_by_start,
+    lost_launches,
     step_index,
     step_launched_after,
 )
@@ -46,7 +45,9 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
         return source_table(trace)
     every, picked = steps(trace), chosen(trace, step)
     slices, on_gpu, times = trace.slices, step_spans(trace), step_times(trace)
-    rows, part = _activities(trace, picked)
+    by_step, bounds = activities_by_step(trace)
+    counts = np.diff(bounds)[picked]
+    rows, part = by_step[in_runs(bounds[:-1][picked], counts)], np.repeat(np.arange(len(picked)), counts)
     is_kernel, sums = slices.kind[rows] == Kind.KERNEL, PartSums(part, len(picked))
     kernels, start, end = sums.of(is_kernel), times.gpu_start[picked], times.gpu_end[picked]
     empty = ~on_gpu.ran[picked]
@@ -125,7 +126,8 @@ def source_table(trace: Trace) -> Table:
     """One row per source, in the order of `step_sources`; behind those of rules `auto` for a choice, and `none`."""
     sources, slices = step_sources(trace), trace.slices
     low, high = trace.window
-    launched, lone = len(links(trace).gpu), _without_launch(trace)
+    gpu = links(trace).gpu
+    launched, lone = len(gpu), np.sort(slices.start[gpu[lost_launches(trace, gpu)]])
     begun = [slices.start[each.rows] for each in sources]
     placed = [_starts_in_runs(lone, *each) for each in zip(sources, begun, strict=True)]
     activities = np.array([each.activities + more.sum() for each, more in zip(sources, placed, strict=True)])
@@ -165,15 +167,8 @@ def source_table(trace: Trace) -> Table:
     )
 
 
-def _without_launch(trace: Trace) -> Int64:
-    """The starts of the GPU activities whose launch in the capture has no record, ascending."""
-    gpu = links(trace).gpu
-    alone = gpu[links(trace).launch[gpu] < 0]
-    return np.sort(trace.slices.start[alone[~np.isin(alone, before_capture(trace))]])
-
-
 def _starts_in_runs(lone: Int64, source: StepSource, start: Int64) -> Int64:
-    """GPU activities without launch record that start in each run, as in any region (R3.3); 0 of other sources."""
+    """Activities without launch record, by their starts, in each run, as in any region (R3.3); 0 of other sources."""
     if source.rule or source.found_by not in ("annotation", "function", "module"):
         return np.zeros(len(start), np.int64)
     return np.asarray(np.searchsorted(lone, source.end) - np.searchsorted(lone, start))
@@ -188,13 +183,6 @@ def _counts_in_words(launched: Int64, placed: Int64) -> str:
     if len(words) <= MAX_LISTED_COUNTS:
         return ", ".join(words)
     return f"{DOUBTFUL * any(guessed)}{min(each_run):,} to {max(each_run):,}"
-
-
-def _activities(trace: Trace, picked: Int64) -> tuple[Int64, Int64]:
-    """The GPU activities of some steps, step by step, and the index in `picked` of the step of each."""
-    rows, bounds = activities_by_step(trace)
-    counts = np.diff(bounds)[picked]
-    return rows[in_runs(bounds[:-1][picked], counts)], np.repeat(np.arange(len(picked)), counts)
 
 
 def _kinds(trace: Trace, picked: Int64) -> tuple[Column, ...]:
@@ -221,15 +209,12 @@ def _counts(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     waits, count = sync_calls(trace), len(steps(trace))
     waiting = PartSums(step_index(trace, waits), count).of(trace.slices.dur[waits])
     return (
-        *(numbers(column, _count(trace, rows)[picked]) for column, rows in counted),
+        *(
+            numbers(column, PartSums(step_index(trace, rows), count).of(np.ones_like(rows))[picked])
+            for column, rows in counted
+        ),
         micros(col.SYNC_US, waiting[picked]),
     )
-
-
-def _count(trace: Trace, rows: Int64) -> Int64:
-    """The number of some slices in each step."""
-    index = step_index(trace, rows)
-    return np.bincount(index[index >= 0], minlength=len(steps(trace)))
 
 
 def _median_delays(trace: Trace) -> Float64:
@@ -355,7 +340,9 @@ def _note(trace: Trace) -> str:
     mfu = mfu_sentence(trace, *scope_utilisation(trace, None), which)
     about = (steps_sentence(trace), left_out_steps(trace), behind_sentence(trace), overlap_sentence(trace), mfu)
     note = " ".join(filter(None, about))
-    count = len(placed_by_start(trace))
+    # Where steps are runs of a name, an activity without launch record belongs to the step in which it starts.
+    alone = links(trace).gpu[links(trace).launch[links(trace).gpu] < 0]
+    count = np.count_nonzero(step_index(trace, alone) >= 0)
     if count == 0:
         return note
     if count == 1:

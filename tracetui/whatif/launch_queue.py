@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.errors import Unanswerable
 from tracetui.frozen import frozen
-from tracetui.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, final_flush, stream_waits
+from tracetui.idle.waits import MIN_FULL_QUEUE, STREAM_WAIT, SYNC_NAME, final_flush
 from tracetui.linking.autograd import autograd
 from tracetui.linking.chains import graph_dependencies
 from tracetui.linking.groups import distinct, group
@@ -374,7 +374,7 @@ def _dependencies(trace: Trace, calls: _Calls, activities: _Activities, latency:
 
 def _behind_stream_waits(trace: Trace, calls: _Calls) -> Bool:
     """Mask of the calls before which their thread had a stream wait for an event, since its call before."""
-    rows = stream_waits(trace)
+    rows = calls_named(trace, STREAM_WAIT)
     if len(rows) == 0:
         return np.zeros(len(calls.row), bool)
     slices, previous = trace.slices, _previous(calls.lane)

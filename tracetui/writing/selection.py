@@ -13,10 +13,10 @@ from tracetui.errors import UsageError
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import slices_in_gaps
 from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import final_flush, stream_waits, sync_calls
+from tracetui.idle.waits import STREAM_WAIT, final_flush, sync_calls
 from tracetui.linking.chains import node_launches
 from tracetui.linking.groups import distinct
-from tracetui.linking.links import latest_with_id, links, op_rows
+from tracetui.linking.links import calls_named, latest_with_id, links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
@@ -243,7 +243,7 @@ def _add_idle_before(trace: Trace, run: _Run, neighbours: Bool) -> None:
     for gap in np.flatnonzero((idle.start < run.start) & np.isin(idle.after, run.work)).tolist():
         thread = slices.lane == slices.lane[idle.launch[gap]]
         neighbours |= overlapping(trace, int(idle.start[gap]), run.start) & (thread | overhead)
-    waits = stream_waits(trace)
+    waits = calls_named(trace, STREAM_WAIT)
     for lane in distinct(slices.lane[run.work]).tolist() if len(waits) else ():
         work = run.work[slices.lane[run.work] == lane]
         called = launch[work[np.argmin(slices.start[launch[work]])]]

@@ -168,11 +168,11 @@ class LineCommands(RangeCommands):
 
     def _code_commands(self) -> list[LineCommand]:
         # Few traces have a log of torch.compile.
-        from tracetui.tables.compilations import code_events, has_compilations
+        from tracetui.tables.compilations import compilations, has_compilations
 
         if not has_compilations(self.trace):
             return []
-        codes = code_events(self.trace)
+        codes = {each.run: each.code for each in compilations(self.trace) if each.code}
         meaning = "ID, or nothing in Compiles: the generated code, in $EDITOR"
         return [LineCommand("code", meaning, partial(self._read_code, codes), partial(beginning, list(codes)))]
 
