@@ -169,14 +169,14 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     rows = np.array([finding.row for finding in all_findings], np.int64)
     number = np.full(len(rows), NULL)
     number[rows >= 0] = np.append(steps(trace).number, NULL)[step_index(trace, rows[rows >= 0])]
-    number[[each.id in OF_THE_FILE for each in all_findings]] = NULL
+    shown = np.where([each.id in OF_THE_FILE for each in all_findings], NULL, number)
     cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
     unknown = np.array([finding.cost is None for finding in all_findings], bool)
     return Table(
         (
             texts(col.ID, [finding.id for finding in all_findings]),
             texts(col.SEVERITY, [finding.severity.name.lower() for finding in all_findings]),
-            numbers(col.STEP, number.tolist()),
+            numbers(col.STEP, shown),
             texts(col.TITLE, [finding.title for finding in all_findings]),
             texts(col.EVIDENCE, [finding.evidence for finding in all_findings]),
             micros(col.COST_US, cost, null=unknown),
