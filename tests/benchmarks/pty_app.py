@@ -39,8 +39,8 @@ IDLE_SHARE = 0.1
 """Share of a CPU below which the app has computed everything that was asked for."""
 _LISTED = re.compile(r"^\W*\d+ +\S.* \d[\d.,]* (?:ns|µs|ms|s) ")
 """A row of the list of kernels: its number, its name, its duration."""
-_LANE = re.compile(r"^.?(?:GPU|stream)\b.*[▁-▉▊▋▌▍▎▏▐]")
-"""A lane of a GPU with at least one slice."""
+_LANE = re.compile(r"^(?:.?(?:GPU|stream)|│ (?:compute|copies))\b.*[▁-▉▊▋▌▍▎▏▐]")
+"""A lane of a GPU with at least one slice, on the timeline or in the overview in its place."""
 
 
 @dataclass(frozen=True)

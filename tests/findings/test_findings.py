@@ -54,7 +54,7 @@ def test_the_headline_says_that_idle_time_is_unexplained_rather_than_small():
     assert finding_list(late) == [] or all(finding.severity == 0 for finding in finding_list(late))
     assert findings(late).headline.startswith("What the GPU waited for is not in the trace: GPU idle 99.8 %")
     busy = make_trace([*queued, kernel("b", 200, 100_000, correlation=2)])
-    assert findings(busy).headline.startswith("Nothing large to save: ")
+    assert findings(busy).headline.startswith("Nothing large to save in ")
 
 
 @pytest.mark.parametrize(

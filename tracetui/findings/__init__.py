@@ -65,7 +65,7 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
         sentence += f" First: {large[0].action}." if large[0].action else ""
         is_little = large[0].cost is not None and large[0].severity == Severity.MINOR
         if verdict is not None and verdict.level < 2 and is_little:
-            return f"{_busy(scope, verdict)}. Largest saving: {sentence[0].lower()}{sentence[1:]}"
+            return f"{_busy(scope, verdict, f' of {scope.title}')}. Largest saving: {sentence[0].lower()}{sentence[1:]}"
         if beside is not None and large[0].id == "start-up" and scope.rest < scope.time:
             return f"{sentence} Beside it: {beside.title}."
         return sentence
@@ -73,16 +73,16 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
         return f"{findings[0].title}." if findings else NO_FINDINGS
     if verdict.level:
         return f"No rule explains the idle time: {verdict.text}."
-    return f"Nothing large to save: {_busy(scope, verdict)}."
+    return f"Nothing large to save in {scope.title}: {_busy(scope, verdict, '')}."
 
 
-def _busy(scope: Scope, verdict: Verdict) -> str:
+def _busy(scope: Scope, verdict: Verdict, of: str) -> str:
     """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4, of that GEMM 61 %, attention 20 %`."""
     # The app waits at its start for the declaration of the pane, and not for the rules.
     from tracetui.findings.kernel_times import gpu_time_by_family
 
     share = rounded_percent(100 - verdict.judged.share)
-    return f"{verdict.words}, busy {share} of {scope.title}, of that {gpu_time_by_family(scope)}"
+    return f"{verdict.words}, busy {share}{of}, of that {gpu_time_by_family(scope)}"
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:

@@ -92,6 +92,8 @@ class TextKind(Enum):
     """The work of a kernel, decoded from its name; cut in its middle, since variants differ in their ends."""
     KERNEL = auto()
     """The name of a kernel as recorded: shown decoded, and cut in its middle."""
+    RECORDED = auto()
+    """The same where it was asked for as it is."""
 
 
 @frozen(eq=True)

@@ -30,6 +30,7 @@ from tracetui.drawing.text.readable_table import (
     Extent,
     TraceFacts,
     as_read,
+    chosen,
     cut_text,
     distinct_texts,
     facts,
@@ -124,7 +125,7 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
     words = prose(extent.words(pane))
     head, comma, rest = words.partition(",")
     parts = [" · ".join([f"**{head}**{comma}{rest}{comma} of {code(clean(trace.label))}", *known])]
-    columns = list(table.columns) if is_chosen else telling(table)
+    columns = chosen(table) if is_chosen else telling(table)
     said = [extent.left_out(len(table)), *remarks(table, columns)]
     if table.headline:
         parts.append(sentence(clean(table.headline)))
@@ -202,7 +203,10 @@ def _cells(column: Column, width: int = NAME_WIDTH) -> list[str]:
     return [made[text] for text in texts]
 
 
-_WRITERS = {TextKind.NAME: code, TextKind.KERNEL: code, TextKind.DECODED: code, TextKind.REMARK: sentence}
+_WRITERS = {
+    **dict.fromkeys((TextKind.NAME, TextKind.KERNEL, TextKind.RECORDED, TextKind.DECODED), code),
+    TextKind.REMARK: sentence,
+}
 
 
 def _row(texts: Iterable[str]) -> str:
@@ -465,7 +469,7 @@ def _layout(
     table: Table, pane_name: str, width: int | None, by: str | None = None, offer: str = "", is_chosen: bool = False
 ) -> tuple[str, Iterator[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
-    columns = list(table.columns) if is_chosen else telling(table)
+    columns = chosen(table) if is_chosen else telling(table)
     cells = {column.name: distinct_texts(column) for column in columns}
     widths = {name: max(cell_len(table.heading(name)), _width(texts)) for name, (texts, _) in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))

@@ -34,6 +34,16 @@ def telling(table: Table) -> list[Column]:
     return columns
 
 
+def chosen(table: Table) -> list[Column]:
+    """The columns of a table whose columns were chosen by name: the recorded name of a kernel stands in full."""
+    return [
+        replace(column, spec=replace(column.spec, text=TextKind.RECORDED))
+        if column.name == "name" and column.spec.text is TextKind.KERNEL
+        else column
+        for column in table.columns
+    ]
+
+
 def shown_texts(column: Column, width: int = NAME_WIDTH) -> list[str]:
     """The column as texts to read, names shortened to `width`."""
     texts, index = distinct_texts(column, width)
@@ -57,7 +67,7 @@ def distinct_texts(column: Column, width: int = NAME_WIDTH) -> tuple[list[str], 
         if number >= 0:
             text = column.strings[number]
             text = clean(short_kernel(text) if column.spec.text is TextKind.KERNEL else text)
-            text = text if column.spec.text is TextKind.PROSE else cut_text(column, text, width)
+            text = text if column.spec.text in (TextKind.PROSE, TextKind.RECORDED) else cut_text(column, text, width)
         texts.append(text)
     return texts, index
 
