@@ -64,7 +64,6 @@ PANE = Pane(
     table=health,
     columns="severity check count share_pct effect example",
     groupings=(Grouping("offender", "byte offender"),),
-    details="check effect example",
     of_step=False,
     of_range=False,
     is_in_time_order=False,
