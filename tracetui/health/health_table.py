@@ -81,7 +81,7 @@ def doubts(trace: Trace) -> dict[str, Doubt | None]:
 
 
 def doubt_of(trace: Trace, check: Check) -> Doubt | None:
-    """The result of one check, found once.
+    """The result of one check, computed once.
 
     Raises: AnalysisFailed where the check failed.
     """

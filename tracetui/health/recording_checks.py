@@ -281,7 +281,7 @@ def assumed_models(trace: Trace) -> Doubt | None:
 
 
 def overridden_models(trace: Trace) -> Doubt | None:
-    """Models that the file names and `--device` replaces."""
+    """Models in the file that `--device` replaced."""
     if not trace.devices or not kernel_devices(trace):
         return None
     given = trace.devices[0].overrides
