@@ -44,11 +44,9 @@ def test_every_pane_is_declared_in_one_place() -> None:
     assert lists == ["panes.py"]
 
 
-def test_groupings_of_a_pane_differ_and_details_are_columns() -> None:
+def test_groupings_of_a_pane_differ() -> None:
     for pane in PANES.values():
         assert len(set(pane.groups)) == len(pane.groups), pane.name
-        for by in (None, *pane.groups):
-            assert set(pane.details_by(by)) <= set(pane.columns_by(by)), (pane.name, by)
 
 
 def test_a_pane_that_is_none_is_no_key() -> None:

@@ -318,7 +318,7 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
     rows = scope.activities[communicates(trace)[scope.activities]]
     if len(rows) == 0 or rounds == 0:
         return
-    # Of several devices one speaks for all.
+    # The device with most collectives stands for all.
     device = lane_numbers(trace).process[slices.lane[rows]]
     rows = rows[device == np.bincount(device).argmax()]
     kinds, dur = kinds_of(trace, rows), slices.dur[rows]

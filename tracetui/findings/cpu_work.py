@@ -35,7 +35,7 @@ from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_captures, in_capture
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import count_inside, forest, is_named
+from tracetui.linking.trees import ancestors, count_inside, forest, is_named
 from tracetui.memory.allocator import CPU
 from tracetui.memory.allocator import allocator as allocations
 from tracetui.model.intervals import Int64, covered, without
@@ -100,21 +100,12 @@ def _calls_and_ops(trace: Trace, rows: Int64) -> str:
     for row in rows[np.argsort(-slices.dur[rows], kind="stable")][:MAX_NAMED_CALLS].tolist():
         owner = int(links(trace).owner[row])
         if slices.kind[row] == Kind.CPU_OP:
-            above = [each for each in _around(trace, row) if slices.kind[each] == Kind.CPU_OP]
+            above = [each for each in ancestors(slices, row) if slices.kind[each] == Kind.CPU_OP]
             owner = above[-1] if above else -1
         first = "the first " if first_runs(trace)[owner] else ""
         around = f" in {first}{trace.name_of(owner)}" if owner >= 0 else ""
         words.append(f"{trace.name_of(row)} {duration(int(trace.slices.dur[row]))}{around}")
     return ", ".join(words)
-
-
-def _around(trace: Trace, row: int) -> list[int]:
-    """The slices around one, innermost first."""
-    above, parent = [], int(trace.slices.parent[row])
-    while parent >= 0:
-        above.append(parent)
-        parent = int(trace.slices.parent[parent])
-    return above
 
 
 _FULL = (
@@ -399,7 +390,7 @@ def graph_capture(scope: Scope) -> Iterator[Finding]:
     many, waited = captures.count != 1, _waited_for_compilation(scope)
     graphs = f"{captures.count:,} CUDA graphs" if many else "a CUDA graph"
     worst = longest(trace, captures.calls)
-    notes = [each for each in _around(trace, worst) if trace.slices.kind[each] == Kind.ANNOTATION]
+    notes = [each for each in ancestors(trace.slices, worst) if trace.slices.kind[each] == Kind.ANNOTATION]
     notes = [each for each in notes if each not in steps(trace).slices]
     within = f" in {trace.name_of(notes[0])}" if notes else ""
     names = group(trace.slices.name[captures.calls])

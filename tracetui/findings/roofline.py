@@ -319,7 +319,7 @@ def _shared(trace: Trace, rows: Int64) -> Float64:
 
 
 def _passes(trace: Trace, op: Int64) -> Float64:
-    """Bytes that operators read and write, relative to the least: more than 1 for those that read their input twice."""
+    """Reads and writes of operators relative to the least: more than 1 for those that read their input twice."""
     factor = np.ones(len(trace.names) + 1)
     for number in np.unique(op[op >= 0]).tolist():
         name = trace.names[number]

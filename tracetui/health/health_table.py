@@ -64,7 +64,6 @@ PANE = Pane(
     table=health,
     columns="severity check count share_pct effect example",
     groupings=(Grouping("offender", "byte offender"),),
-    details="check effect example",
     of_step=False,
     of_range=False,
     is_in_time_order=False,
@@ -82,7 +81,7 @@ def doubts(trace: Trace) -> dict[str, Doubt | None]:
 
 
 def doubt_of(trace: Trace, check: Check) -> Doubt | None:
-    """The result of one check, found once.
+    """The result of one check, computed once.
 
     Raises: AnalysisFailed where the check failed.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -71,21 +71,17 @@ class Check:
         return frozenset(column.split(".")[0] for column in self.touches)
 
 
+def doubt_about(trace: Trace, rows: Int64, of: int) -> Doubt:
+    """The result of a check that found some slices among `of`, with the first as example; that of none without any."""
+    return Doubt(len(rows), of, trace.name_of(int(rows[0])), int(rows[0])) if len(rows) else Doubt(0)
+
+
 NO_ACTIVITY_CHECK = "launches without work"
 """Name of the check for launches of which no GPU activity was recorded."""
 
 
-def without_launch(trace: Trace) -> Doubt | None:
-    """GPU activities without the launch record that they should have."""
-    return _alone(trace, early=False)
-
-
-def launched_earlier(trace: Trace) -> Doubt | None:
-    """GPU activities without launch record that ran before any that has one: launched before the capture (R3.3)."""
-    return _alone(trace, early=True)
-
-
-def _alone(trace: Trace, early: bool) -> Doubt | None:
+def without_launch(trace: Trace, early: bool) -> Doubt | None:
+    """GPU activities without launch record, `early` those launched before the capture (R3.3), else all others."""
     trace_links = links(trace)
     if len(trace_links.gpu) == 0:
         return None
@@ -101,7 +97,7 @@ def without_work(trace: Trace) -> Doubt | None:
     if len(called) == 0:
         return None
     barren = _barren(trace)
-    return Doubt(len(barren), len(called), trace.name_of(int(barren[0])), int(barren[0])) if len(barren) else Doubt(0)
+    return doubt_about(trace, barren, len(called))
 
 
 def lost_first(trace: Trace) -> Doubt | None:
@@ -111,7 +107,7 @@ def lost_first(trace: Trace) -> Doubt | None:
         return None
     barren = _barren(trace)
     lost = barren[start[barren] < start[launches].min()]
-    return Doubt(len(lost), len(launches), trace.name_of(int(lost[0])), int(lost[0])) if len(lost) else Doubt(0)
+    return doubt_about(trace, lost, len(launches))
 
 
 def unfinished(trace: Trace) -> int:
@@ -200,7 +196,7 @@ LINK_CHECKS = (
     Check(
         "work without launch",
         CheckSeverity.DOUBT,
-        without_launch,
+        partial(without_launch, early=False),
         "It has no delay, its op is unknown or a guess, and it is in no step, or in steps chosen by name by its own "
         "start; sums over the whole trace include it.",
         (*_UNLINKED, "steps.kernels", "steps.gpu_busy_us", "steps.gpu_idle_us", "gaps.cause"),
@@ -208,7 +204,7 @@ LINK_CHECKS = (
     Check(
         "work from before the capture",
         CheckSeverity.NOTE,
-        launched_earlier,
+        partial(without_launch, early=True),
         "It was queued when the recording began: it is in no step and under no op, but in sums over the whole trace.",
     ),
     Check(
@@ -267,7 +263,7 @@ def copies_without_direction(trace: Trace) -> Doubt | None:
     if Loss.COPY_DIRECTIONS not in trace.quality.format_losses:
         return None
     rows = trace.slices.of_kind(Kind.MEMCPY)
-    return Doubt(len(rows), len(rows), trace.name_of(int(rows[0])), int(rows[0])) if len(rows) else Doubt(0)
+    return doubt_about(trace, rows, len(rows))
 
 
 def dynamic_shared_memory(trace: Trace) -> Doubt | None:

@@ -16,7 +16,7 @@ from tracetui.devices.descriptions import (
     sized_devices,
 )
 from tracetui.devices.residency import THREAD_GRIDS
-from tracetui.health.link_checks import Check, CheckSeverity, Doubt
+from tracetui.health.link_checks import Check, CheckSeverity, Doubt, doubt_about
 from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.step_kinds import partial_steps
 from tracetui.linking.steps import steps
@@ -281,7 +281,7 @@ def assumed_models(trace: Trace) -> Doubt | None:
 
 
 def overridden_models(trace: Trace) -> Doubt | None:
-    """Models that the file names and `--device` replaces."""
+    """Models in the file that `--device` replaced."""
     if not trace.devices or not kernel_devices(trace):
         return None
     given = trace.devices[0].overrides
@@ -308,7 +308,7 @@ def false_zeros(trace: Trace) -> Doubt | None:
     if given == 0:
         return None
     rows = kernels[(estimates == 0) & (trace.work_args.number("shared memory", event) > DEFAULT_SHARED)]
-    return Doubt(len(rows), given, trace.name_of(int(rows[0])), int(rows[0])) if len(rows) else Doubt(0)
+    return doubt_about(trace, rows, given)
 
 
 def thread_grids(trace: Trace) -> Doubt | None:
@@ -318,7 +318,7 @@ def thread_grids(trace: Trace) -> Doubt | None:
         return None
     calls = [call for call in map(trace.names.find, THREAD_GRIDS) if call >= 0]
     rows = kernels[np.isin(names_of(trace, links(trace).launch[kernels]), calls)]
-    return Doubt(len(rows), len(kernels), trace.name_of(int(rows[0])), int(rows[0])) if len(rows) else Doubt(0)
+    return doubt_about(trace, rows, len(kernels))
 
 
 def cut_steps(trace: Trace) -> Doubt | None:
@@ -327,10 +327,7 @@ def cut_steps(trace: Trace) -> Doubt | None:
     if len(every) < 3:
         return None
     cut = np.flatnonzero(partial_steps(trace))
-    if len(cut) == 0:
-        return Doubt(0)
-    row = int(every.row[cut[0]])
-    return Doubt(len(cut), len(every), trace.name_of(row), row)
+    return doubt_about(trace, every.row[cut], len(every))
 
 
 def guessed_steps(trace: Trace) -> Doubt | None:
@@ -338,8 +335,7 @@ def guessed_steps(trace: Trace) -> Doubt | None:
     every = steps(trace)
     if len(every) == 0:
         return None
-    row = int(every.row[0])
-    return Doubt(len(every), len(every), trace.name_of(row), row) if every.is_guess else Doubt(0)
+    return doubt_about(trace, every.row if every.is_guess else every.row[:0], len(every))
 
 
 def odd_numbers(trace: Trace) -> Doubt | None:
@@ -350,10 +346,7 @@ def odd_numbers(trace: Trace) -> Doubt | None:
     order = np.argsort(every.lane, kind="stable")
     number, lane = every.number[order], every.lane[order]
     odd = order[1:][(lane[1:] == lane[:-1]) & (number[1:] != number[:-1] + 1)]
-    if len(odd) == 0:
-        return Doubt(0)
-    row = int(every.row[odd[0]])
-    return Doubt(len(odd), len(every), f"{trace.name_of(row)}", row)
+    return doubt_about(trace, every.row[odd], len(every))
 
 
 def side_by_side(trace: Trace) -> Doubt | None:

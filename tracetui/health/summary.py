@@ -11,7 +11,6 @@ from tracetui.frozen import frozen
 from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
-from tracetui.idle.scope_times import scope_windows
 from tracetui.idle.utilisation import scope_utilisation
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.linking.captured_tree import capture_counts
@@ -22,7 +21,7 @@ from tracetui.linking.step_sources import coverage, step_markers, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import active_streams
 from tracetui.model import columns as col
-from tracetui.model.intervals import Part, TimeRange, covered_within
+from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.pane import Pane
 from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.results import kept
@@ -33,6 +32,7 @@ from tracetui.operators.ops import has_allocations
 from tracetui.operators.views import idle_view_rows
 from tracetui.tables.compilations import compilations
 from tracetui.tables.occupancy import queries
+from tracetui.tables.range_table import range_of
 
 OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
 """Profiler options that a trace records."""
@@ -116,6 +116,7 @@ def _compiled(trace: Trace) -> Iterable[SummaryFact]:
 
 def _of_run(trace: Trace, step: Part | None) -> list[SummaryFact]:
     """The lines about what ran."""
+    workload = trace.own_metadata.get("workload")
     return [
         *_places(trace),
         *_counts(trace, step),
@@ -124,7 +125,7 @@ def _of_run(trace: Trace, step: Part | None) -> list[SummaryFact]:
         *_verdict(trace, step),
         *_utilisation(trace, step),
         SummaryFact("recorded_with", _options(trace)),
-        SummaryFact("workload", _workload(trace)),
+        SummaryFact("workload", workload if isinstance(workload, str) else None),
         *_unprofiled(trace),
         SummaryFact("doubts", len(doubtful_checks(trace))),
         SummaryFact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
@@ -155,15 +156,13 @@ def _places(trace: Trace) -> Iterable[SummaryFact]:
         yield SummaryFact("instants", len(trace.instants))
         yield SummaryFact("counter_series", len(trace.counters))
     yield SummaryFact("streams", len(active_streams(trace)))
-    yield SummaryFact("devices", ", ".join(_devices(trace)) or None)
-
-
-def _devices(trace: Trace) -> Iterable[str]:
-    """Names of the devices that ran something; what does not stand in the file is marked."""
-    chosen = any(device.id == ALL_DEVICES for device in trace.devices)
-    for number, name in device_names(trace).items():
-        mark = " (--device)" if chosen else " (assumed)" if has_assumed_name(trace, number) else ""
-        yield f"{name}{mark}"
+    # Names of devices that do not stand in the file are marked.
+    is_chosen = any(device.id == ALL_DEVICES for device in trace.devices)
+    names = [
+        name + (" (--device)" if is_chosen else " (assumed)" if has_assumed_name(trace, number) else "")
+        for number, name in device_names(trace).items()
+    ]
+    yield SummaryFact("devices", ", ".join(names) or None)
 
 
 @kept(on_disk=True)
@@ -187,8 +186,7 @@ def activity_counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
 
 
 def _counts(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
-    low, high = _window(trace, step)
-    yield SummaryFact("duration_us", (high - low) / 1000, "us")
+    yield SummaryFact("duration_us", range_of(trace, step).length / 1000, "us")
     yield SummaryFact("steps", len(chosen(trace, step)))
     if step_markers(trace):
         yield SummaryFact(
@@ -220,27 +218,16 @@ def _found_steps(trace: Trace) -> Iterable[SummaryFact]:
         yield SummaryFact("between_steps_pct", between_share(trace), "%")
 
 
-def _window(trace: Trace, step: Part | None) -> tuple[int, int]:
-    """The time range of the summary, in ns."""
-    if step is None:
-        return trace.window
-    if isinstance(step, TimeRange):
-        return step.start, step.end
-    low, high = scope_windows(trace, step)
-    return int(low[0]), int(high[-1])
-
-
 def _gpu_time(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """Time within the window in which any device ran anything, whatever launched it."""
     if len(links(trace).gpu) == 0:
         yield SummaryFact("gpu_busy_us", None, "us")
         yield SummaryFact("gpu_busy_pct", None, "%")
         return
-    low, high = _window(trace, step)
-    starts, ends = busy_stretches(trace)
-    busy = int(covered_within(starts, ends, np.array([low]), np.array([high]))[0])
+    whole = range_of(trace, step)
+    busy = int(whole.covered(*busy_stretches(trace)).sum())
     yield SummaryFact("gpu_busy_us", busy / 1000, "us")
-    yield SummaryFact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
+    yield SummaryFact("gpu_busy_pct", 100 * busy / whole.length if whole.length > 0 else None, "%")
 
 
 def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
@@ -303,13 +290,6 @@ def _evident_options(trace: Trace) -> set[str]:
     if has_shapes(trace):
         evident.add("record_shapes")
     return evident
-
-
-def _workload(trace: Trace) -> str | None:
-    """The workload's name in the metadata of our own recorder."""
-    own = trace.metadata.get("tracetui")
-    name = own.get("workload") if isinstance(own, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def _unprofiled(trace: Trace) -> Iterable[SummaryFact]:

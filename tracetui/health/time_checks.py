@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.health.link_checks import Check, CheckSeverity, Doubt
+from tracetui.health.link_checks import Check, CheckSeverity, Doubt, doubt_about
 from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import idleness, unrecorded_holes
 from tracetui.idle.waits import final_flush
@@ -121,7 +121,7 @@ def stream_overlaps(trace: Trace) -> Doubt | None:
         return None
     same = slices.lane[rows[1:]] == slices.lane[rows[:-1]]
     over = rows[1:][same & (slices.start[rows[1:]] < slices.end[rows[:-1]])]
-    return Doubt(len(over), len(rows), trace.name_of(int(over[0])), int(over[0])) if len(over) else Doubt(0)
+    return doubt_about(trace, over, len(rows))
 
 
 def zero_length(trace: Trace) -> Doubt | None:
@@ -130,7 +130,7 @@ def zero_length(trace: Trace) -> Doubt | None:
     if len(rows) == 0:
         return None
     none = rows[trace.slices.dur[rows] == 0]
-    return Doubt(len(none), len(rows), trace.name_of(int(none[0])), int(none[0])) if len(none) else Doubt(0)
+    return doubt_about(trace, none, len(rows))
 
 
 def whole_micros(trace: Trace) -> Doubt | None:

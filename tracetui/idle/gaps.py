@@ -270,7 +270,6 @@ PANE = Pane(
         Grouping("stream", "device stream activities gaps idle_us host_wait_us kernel_wait_us other_us"),
         *site_groupings(_SUMS, opens=""),
     ),
-    details="cause shares cpu_doing",
 )
 
 

@@ -10,6 +10,7 @@ from tracetui.frozen import Parallel, frozen
 from tracetui.linking.autograd import autograd
 from tracetui.linking.links import join_launches, links
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import ancestors
 from tracetui.model.intervals import Int64
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
@@ -117,11 +118,7 @@ def chain(trace: Trace, row: int) -> list[int]:
         tail = [above, row] if (above := launch_of_node(trace, row)) >= 0 else [row]
     else:
         tail += trace_links.kernels_of(row)[:1].tolist()
-    top = int(trace.slices.parent[tail[0]])
-    while top >= 0:
-        tail.insert(0, top)
-        top = int(trace.slices.parent[top])
-    return tail
+    return [*reversed(list(ancestors(trace.slices, tail[0]))), *tail]
 
 
 def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
@@ -193,9 +190,5 @@ def _backward_of(trace: Trace, op: int) -> int:
     """The backward node of an op, or of the innermost enclosing op that has one; -1 for none."""
     if not len(autograd(trace).nodes):
         return -1
-    while op >= 0:
-        node = autograd(trace).backward_of(op)
-        if node >= 0:
-            return node
-        op = int(trace.slices.parent[op])
-    return -1
+    around = (op, *ancestors(trace.slices, op)) if op >= 0 else ()
+    return next((node for each in around if (node := autograd(trace).backward_of(each)) >= 0), -1)

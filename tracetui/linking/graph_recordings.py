@@ -18,7 +18,7 @@ from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.replays import Captures, graph_captures, replays
 from tracetui.linking.step_names import step_name
-from tracetui.linking.trees import lane_numbers
+from tracetui.linking.trees import ancestors, lane_numbers
 from tracetui.model.intervals import Int64
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.table import Strings
@@ -63,11 +63,9 @@ def _launches(trace: Trace, captures: Captures, calls: Int64, index: int) -> lis
 
 def _batch(trace: Trace, row: int) -> int:
     """The batch size in the name of the innermost annotation around a capture that has one, -1 for none."""
-    row = int(trace.slices.parent[row])
-    while row >= 0:
-        if trace.slices.kind[row] == Kind.ANNOTATION and (match := _BATCH.search(trace.name_of(row))):
+    for around in ancestors(trace.slices, row):
+        if trace.slices.kind[around] == Kind.ANNOTATION and (match := _BATCH.search(trace.name_of(around))):
             return int(match[1] or match[2])
-        row = int(trace.slices.parent[row])
     return -1
 
 
@@ -159,12 +157,9 @@ def _values(trace: Trace, texts: Strings, ops: Int64) -> np.ndarray:
 
 def _stacks(trace: Trace, texts: Strings, rows: Int64) -> tuple[Int64, tuple[tuple[int, ...], ...]]:
     """The slices around each launch, as an index into the distinct stacks; and these, as ids of texts."""
-    parent, known, index = trace.slices.parent, dict[tuple[int, ...], int](), []
+    known, index = dict[tuple[int, ...], int](), []
     for row in rows.tolist():
-        names, above = [texts.intern(trace.name_of(row))], int(parent[row])
-        while above >= 0:
-            names.append(texts.intern(trace.name_of(above)))
-            above = int(parent[above])
+        names = [texts.intern(trace.name_of(each)) for each in (row, *ancestors(trace.slices, row))]
         index.append(known.setdefault(tuple(reversed(names)), len(known)))
     return np.array(index, np.int64), tuple(known)
 
@@ -246,14 +241,12 @@ def requests_of(trace: Trace, row: int) -> int:
 
     vLLM counts the tokens of the batch, others its requests.
     """
-    while row >= 0:
-        if trace.slices.kind[row] in (Kind.ANNOTATION, Kind.CPU_OP):
-            step = step_name(trace.name_of(row))
-            if step is not None:
-                count = step.tokens if step.family in _BY_TOKENS and step.tokens is not None else step.requests
-                if count is not None:
-                    return count
-        row = int(trace.slices.parent[row])
+    for each in (row, *ancestors(trace.slices, row)) if row >= 0 else ():
+        step = step_name(trace.name_of(each)) if trace.slices.kind[each] in (Kind.ANNOTATION, Kind.CPU_OP) else None
+        if step is not None:
+            count = step.tokens if step.family in _BY_TOKENS and step.tokens is not None else step.requests
+            if count is not None:
+                return count
     return -1
 
 

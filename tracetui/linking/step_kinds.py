@@ -367,8 +367,7 @@ class TimeRatio:
 
 def unprofiled_time(trace: Trace) -> UnprofiledTime | None:
     """The time that the recorder measured; None where it measured none."""
-    about = trace.metadata.get("tracetui")
-    return time_of_metadata(about) if isinstance(about, Mapping) else None
+    return time_of_metadata(trace.own_metadata)
 
 
 def time_of_metadata(about: Mapping[str, Any]) -> UnprofiledTime | None:

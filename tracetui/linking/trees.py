@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, ind
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
-from tracetui.model.trace import GPU_WORK, Int32, LaneKind, Trace
+from tracetui.model.trace import GPU_WORK, Int32, LaneKind, Slices, Trace
 
 
 def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool:
@@ -184,6 +184,12 @@ def _climbed(parent: NDArray[np.integer], wanted: Bool) -> Int64:
         rows = rows[ancestor[rows] >= 0]
         rows = rows[~wanted[ancestor[rows]]]
     return ancestor
+
+
+def ancestors(slices: Slices, row: int) -> Iterator[int]:
+    """The slices around one, innermost first."""
+    while (row := int(slices.parent[row])) >= 0:
+        yield row
 
 
 FEW_SHARE = 1000

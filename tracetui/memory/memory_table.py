@@ -100,7 +100,7 @@ PANE = Pane(
             opens="device",
             is_offered=lambda trace: trace.snapshot is not None and _has_allocations(trace),
         ),
-        Grouping("copy", "copy calls bytes total_us gbps median_gbps median_bytes max_us hint", details="copy hint"),
+        Grouping("copy", "copy calls bytes total_us gbps median_gbps median_bytes max_us hint"),
     ),
 )
 

@@ -224,17 +224,12 @@ def _called() -> _Called | None:
         ctypes.memmove(out, structure, ctypes.sizeof(structure))
         return 0
 
-    def get_schema(stream: int, out: int) -> int:
-        return answer(stream, _Source.schema, out)
-
-    def get_next(stream: int, out: int) -> int:
-        return answer(stream, _Source.batch, out)
-
-    def get_last_error(stream: int) -> int | None:
-        return _address(source(stream).error) or None
-
-    asked = CFUNCTYPE(c_int, c_void_p, c_void_p)
-    asking = asked(get_schema), asked(get_next), CFUNCTYPE(c_void_p, c_void_p)(get_last_error)
+    asked, reported = CFUNCTYPE(c_int, c_void_p, c_void_p), CFUNCTYPE(c_void_p, c_void_p)
+    asking = (
+        asked(lambda stream, out: answer(stream, _Source.schema, out)),
+        asked(lambda stream, out: answer(stream, _Source.batch, out)),
+        reported(lambda stream: _address(source(stream).error) or None),
+    )
     ends = ("release_schema", "release_array", "release_stream", "end_stream")
     functions = (*asking, *(getattr(library, f"tracetui_{name}") for name in ends))
     # What was lent may outlive this module.

@@ -26,8 +26,6 @@ class Grouping:
     """Names of the columns in order of importance, with spaces between; those of the pane where none are named."""
     opens: str | None = None
     """Columns that tell the rows of a group apart beside the first one; None where a group cannot be opened."""
-    details: str = ""
-    """Columns too long for a list: the details show those of the current row."""
     is_offered: Callable[[Trace], bool] = lambda _: True
     """True for a trace that has something to group by."""
 
@@ -50,8 +48,6 @@ class Pane:
     columns: str = ""
     """Names of the columns in order of importance, with spaces between: a screen drops the last of them."""
     groupings: tuple[Grouping, ...] = ()
-    details: str = ""
-    """Columns too long for a list of single rows."""
     largest_first: str | None = None
     """The column by which single rows are listed, the largest first; None for the order of the table."""
     bars: str = ""
@@ -86,8 +82,3 @@ class Pane:
         """Names of the columns, grouped or not, in order of importance."""
         grouping = self.grouping(by)
         return tuple((grouping.columns if grouping is not None and grouping.columns else self.columns).split())
-
-    def details_by(self, by: str | None) -> tuple[str, ...]:
-        """Names of the columns that the details show."""
-        grouping = self.grouping(by)
-        return tuple((self.details if grouping is None else grouping.details).split())

@@ -496,6 +496,12 @@ class Trace:
         """True where the metadata say that nothing was recorded."""
         return is_simulated(self.metadata)
 
+    @property
+    def own_metadata(self) -> Mapping[str, Any]:
+        """The facts that our own recorder wrote into the metadata; empty for recordings by others."""
+        own = self.metadata.get("tracetui")
+        return own if isinstance(own, Mapping) else {}
+
     def to_record(self, way: str, nsight: str = "Nsight Systems records none, torch.profiler does") -> str:
         """The way to record what is missing with torch.profiler, or that of Nsight Systems for an export."""
         return nsight if self.format.startswith("Nsight Systems") else way

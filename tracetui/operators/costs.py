@@ -292,7 +292,10 @@ def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> C
     rows = counted_rows(trace, frames)
     texts, name = _merged_steps(trace, rows)
     named = named_ops(trace)
-    alone, ends = _asynchronous_among(trace, rows)
+    # Asynchronous slices have a duration and nothing else (3(d).5).
+    asynchronous, ends = asynchronous_slices(trace)
+    alone = index_in(rows, asynchronous)
+    alone, ends = alone[alone >= 0], ends[alone >= 0]
     parent = _tree_without(trace, rows, alone, named)
     own_time, own_count = _own_work(trace, rows, named, time_range)
     own_time[alone] = own_count[alone] = 0
@@ -320,13 +323,6 @@ def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
         return trace_links.counts
     ran = time_range.touched(slices.start[trace_links.launched], slices.end[trace_links.launched])
     return np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(ran)])[trace_links.bounds])
-
-
-def _asynchronous_among(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
-    """Positions of the asynchronous slices in ascending rows, and their ends; they only have a duration (3(d).5)."""
-    alone, ends = asynchronous_slices(trace)
-    index = index_in(rows, alone)
-    return index[index >= 0], ends[index >= 0]
 
 
 def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int64:

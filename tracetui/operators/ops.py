@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -407,7 +406,6 @@ def _replayed_apart(trace: Trace, part: Part | None) -> int:
 
 def _torch_version(trace: Trace) -> tuple[int, int]:
     """The version of torch that recorded this, (0, 0) where it is not known: only our own recordings name it."""
-    about = trace.metadata.get("tracetui")
-    version = about.get("torch") if isinstance(about, Mapping) else None
+    version = trace.own_metadata.get("torch")
     match = re.match(r"(\d{1,4})\.(\d{1,4})", version) if isinstance(version, str) else None
     return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -236,8 +236,7 @@ def read_alternatives(text: str, known: Sequence[str]) -> list[str]:
 
 def task_fields(trace: Trace, variants: Sequence[CallVariant]) -> dict[str, Any]:
     """The fields of a task for the process that builds variants again."""
-    about = trace.metadata.get("tracetui")
-    threads = about.get("threads") if isinstance(about, Mapping) else None
+    threads = trace.own_metadata.get("threads")
     return {
         "operators": [each.recorded(trace) for each in variants],
         "list_types": frequent_types(trace),

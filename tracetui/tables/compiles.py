@@ -78,8 +78,7 @@ PANE = Pane(
         "compile_id function line compile_us recompiled_for calls gpu_us call_time_us pays_after graph_breaks cache "
         "cudagraph_skip failure dynamo_us aot_us inductor_us autotune_us cudagraphs_us start_us user_stack"
     ),
-    groupings=(Grouping("break", "compile_id function line why user_stack", details="user_stack"),),
-    details="recompiled_for cudagraph_skip failure user_stack",
+    groupings=(Grouping("break", "compile_id function line why user_stack"),),
     bars="compile_us",
     is_offered=has_compilations,
     of_step=False,

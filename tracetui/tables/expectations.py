@@ -112,32 +112,11 @@ def rounded(number: float) -> str:
     return f"{number:.0f}" if number == int(number) else f"{number:.1f}"
 
 
-def _kernels_per_forward(trace: Trace, _: Expectation, label: str) -> Observed:
-    if len(links(trace).gpu) == 0:
-        return Observed()
-    rows = _forwards(trace, label)
-    return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
-
-
 def _span_us(trace: Trace, _: Expectation, label: str) -> Observed:
     """From the start of the first GPU activity that a forward launched to the end of the last."""
     rows = _forwards(trace, label)
     spans = [region(trace, row).span / 1000 for row in rows.tolist()] if len(links(trace).gpu) else []
     return _range(spans, rows) if all(spans) else Observed()
-
-
-def _kernel_named(trace: Trace, expected: Expectation, _: str) -> Observed:
-    rows = links(trace).gpu
-    return _named(trace, rows, expected) if len(rows) else Observed()
-
-
-def _op_named(trace: Trace, expected: Expectation, _: str) -> Observed:
-    rows = op_rows(trace)
-    return _named(trace, rows, expected) if len(rows) else Observed()
-
-
-def _ops_per_step(trace: Trace, _: Expectation, __: str) -> Observed:
-    return _per_step(trace, op_rows(trace))
 
 
 def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
@@ -157,13 +136,6 @@ def _matching_calls_per_step(trace: Trace, expected: Expectation, _: str) -> Obs
     if len(links(trace).gpu) == 0:
         return Observed()
     return _per_step(trace, calls_named(trace, re.compile(expected.of)))
-
-
-def _kernels_per_call(trace: Trace, expected: Expectation, _: str) -> Observed:
-    rows = _calls_in_steps(trace, expected.of)
-    if len(links(trace).gpu) == 0:
-        return Observed()
-    return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
 
 
 def _occupancy_queries_per_call(trace: Trace, expected: Expectation, _: str) -> Observed:
@@ -252,17 +224,17 @@ def _share_of_steps_pct(trace: Trace, expected: Expectation, _: str) -> Observed
 Look = Callable[[Trace, Expectation, str], Observed]
 
 METRICS: dict[str, Look] = {
-    "kernels_per_forward": _kernels_per_forward,
+    "kernels_per_forward": lambda trace, _, label: _kernels_of_each(trace, _forwards(trace, label)),
     "kernels_in_order": _kernels_in_order,
-    "kernel_named": _kernel_named,
-    "kernels_per_call": _kernels_per_call,
+    "kernel_named": lambda trace, expected, _: _named(trace, links(trace).gpu, expected),
+    "kernels_per_call": lambda trace, expected, _: _kernels_of_each(trace, _calls_in_steps(trace, expected.of)),
     "occupancy_queries_per_call": _occupancy_queries_per_call,
     "span_us": _span_us,
     "gpu_busy_pct": _gpu_busy_pct,
     "matching_calls_per_step": _matching_calls_per_step,
-    "ops_per_step": _ops_per_step,
+    "ops_per_step": lambda trace, *_: _per_step(trace, op_rows(trace)),
     "ops_in_order": _ops_in_order,
-    "op_named": _op_named,
+    "op_named": lambda trace, expected, _: _named(trace, op_rows(trace), expected),
     "calls_per_step": _calls_per_step,
     "matching_ops_per_step": _matching_ops_per_step,
     "share_of_steps_pct": _share_of_steps_pct,
@@ -286,6 +258,13 @@ def _calls_in_steps(trace: Trace, name: str) -> Int64:
     rows = op_rows(trace)
     rows = rows[trace.slices.name[rows] == trace.names.find(name)]
     return np.compress(step_index(trace, rows) >= 0, rows)
+
+
+def _kernels_of_each(trace: Trace, rows: Int64) -> Observed:
+    """GPU activities launched in each of some slices."""
+    if len(links(trace).gpu) == 0:
+        return Observed()
+    return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
 
 
 def _per_step(trace: Trace, rows: Int64) -> Observed:
@@ -315,7 +294,9 @@ def _short_name(trace: Trace, row: int) -> str:
 
 
 def _named(trace: Trace, rows: Int64, expected: Expectation) -> Observed:
-    """The last of the slices whose name matches the pattern."""
+    """The last of the slices whose name matches the pattern; without any slices the trace cannot tell."""
+    if len(rows) == 0:
+        return Observed()
     pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
     matching = rows[is_named(trace, rows, pattern.search)]
     if len(matching) == 0:

@@ -58,6 +58,7 @@ KIND_WORDS = Strings((ALL, CLASS, FUNCTION, CAUSE, *_WORDS.values()))
 """Kinds of rows."""
 FAMILY_WORDS = Strings(family.name.lower() for family in Family)
 """Families of kernels, in the order of `Family`."""
+_MODULE = re.compile(re.escape(MODULE))
 _INSTANCE = re.compile(r"_\d+$")
 _FRAME = re.compile(r"(?:.*[/\\])?([^/\\]*)\((\d+)\): (.+)")
 _FIRST_WORD = re.compile(r"[A-Z]+[a-z]*\d*(?=[A-Z])")
@@ -279,7 +280,11 @@ def _cpu_times(trace: Trace, labels: _Labels, part: Part | None, rows: str) -> t
             cost = cost.take(np.flatnonzero(np.isin(step_index(trace, cost.row), chosen(trace, part))))
     # Asynchronous slices have no self time, and nothing is in them.
     cost = cost.take(np.flatnonzero(np.isin(cost.row, asynchronous_slices(trace)[0], invert=True)))
-    is_row = _is_row(trace, cost.row, rows)
+    is_frame = trace.slices.kind[cost.row] == Kind.PYTHON
+    if rows == FRAMES:
+        is_row = is_frame & is_named(trace, cost.row, is_own)
+    else:
+        is_row = (~is_frame | is_named(trace, cost.row, _MODULE.match)) & ~_is_step(trace, cost.row)
     parent = forest(trace, cost.row, 0)
     index = np.cumsum(is_row) - 1
     around = row_of(index, nearest(parent, is_row))
@@ -289,19 +294,10 @@ def _cpu_times(trace: Trace, labels: _Labels, part: Part | None, rows: str) -> t
         # Frames outside of modules, operators and steps, such as those of a thread that waits, are not in Ops either.
         is_step = _is_step(trace, cost.row)
         spends = (entry >= 0) | is_step | (nearest(parent, is_step) >= 0)
-    is_module = is_named(trace, shown, lambda name: name.startswith(MODULE))
+    is_module = is_named(trace, shown, _MODULE.match)
     module = np.where(is_module, trace.slices.name[shown], -1)
     entries = _Entries.of(around[is_row], _thread_labels(trace, labels, shown), 1, module, shown)
     return entries, _Spent(entry[spends], cost.self_cpu[spends], cost.row[spends])
-
-
-def _is_row(trace: Trace, rows: Int64, wanted: str) -> Bool:
-    """Mask of the slices of threads that have a row."""
-    is_frame = trace.slices.kind[rows] == Kind.PYTHON
-    if wanted == FRAMES:
-        return np.asarray(is_frame & is_named(trace, rows, is_own))
-    is_module = is_frame & is_named(trace, rows, lambda name: name.startswith(MODULE))
-    return np.asarray((is_module | ~is_frame) & ~_is_step(trace, rows))
 
 
 def _thread_labels(trace: Trace, labels: _Labels, rows: Int64) -> Int64:

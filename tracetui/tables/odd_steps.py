@@ -14,9 +14,9 @@ from tracetui.model.trace import Float64
 COMPUTE, COMMUNICATION, IDLE, CPU = "compute", "comm", "idle", "CPU"
 """Parts of a step. Without a GPU the CPU time is the only one."""
 ODD_SHARE = 0.05
-"""Share of the median step by which a part is off its own median from which on it is odd."""
+"""Minimum distance of an odd part from its median, as a share of the median step."""
 MAX_FIRST_RATIO = 4.0
-"""Maximum length of the first step relative to the longest of the others, from which on its bar is cut."""
+"""Maximum length of the first step relative to the longest of the others; beyond it its bar is cut."""
 CUT_BAR = "»"
 """End of a bar that is longer than there is room."""
 MIN_STEPS = 3

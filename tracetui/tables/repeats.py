@@ -230,7 +230,7 @@ def _by_time(stretch: _Stretch, found: list[Repeat]) -> list[Repeat]:
 
 
 def _whole_first(sequence: Int64, candidates: list[Repeat]) -> list[Repeat]:
-    """The same repeats, before those that are not exact the exact ones that hold about two of them: these are halves.
+    """The candidates, an exact one before those that it holds about two of each time: these are halves.
 
     The two norms of a layer are alike, and what follows each is not.
     """
@@ -281,8 +281,8 @@ def _within(stretch: _Stretch, main: Repeat, levels: int) -> list[Repeat]:
 def _are_layers(part: _Stretch, main: Repeat, sections: list[Repeat], is_whole: bool) -> bool:
     """True where repeats inside one of `main` are layers: they hold half of it, and have about as many marks or more.
 
-    Passes of a model have few marks in their layers where much is computed before and behind these. They are told by
-    what layers are not: all of the sequence, without a head and a tail, or made of two series as of two encoders.
+    Passes of a model have few marks in their layers where much is computed before and behind these. What tells them
+    from layers: they are all of the sequence, without a head and a tail, or consist of two series as of two encoders.
     """
     if not sections or 2 * sum(int(each.lengths.sum()) for each in sections) < len(part.names):
         return False

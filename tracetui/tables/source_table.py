@@ -329,8 +329,7 @@ def _note(trace: Trace, changed: list[str]) -> str:
 
 def _recorded(trace: Trace) -> Mapping[str, Any]:
     """The metadata of the recording about its lines, empty for none."""
-    about = trace.metadata.get("tracetui")
-    lines = about.get("lines") if isinstance(about, dict) else None
+    lines = trace.own_metadata.get("lines")
     return lines if isinstance(lines, dict) else {}
 
 
