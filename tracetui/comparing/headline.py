@@ -105,9 +105,10 @@ class Headline:
         busy = ""
         if self.of_gpu and self.what != BUSY and a.busy == a.busy and b.busy == b.busy:
             busy = f"busy {time_scale((a.busy, b.busy)).change(a.busy, b.busy)}"
+        counts = f"{a.count:,g}" if a.count == b.count else f"{a.count:,g} → {b.count:,g}"
         return (
             f"{self.what}{self.per} {time_scale((a.time, b.time)).change(a.time, b.time)}",
-            f"{'kernels' if self.of_gpu else 'operators'} {_counts(a.count, b.count)}",
+            f"{'kernels' if self.of_gpu else 'operators'} {counts}",
             busy,
             self.noise,
         )
@@ -217,10 +218,6 @@ def _noise(totals: dict[str, Total], measure: str) -> str:
     each = total.difference
     scale = time_scale((each.a.median, each.b.median, each.noise))
     return f"noise {scale.roughly(each.noise)}" if each.noise == each.noise else ""
-
-
-def _counts(before: float, after: float) -> str:
-    return f"{before:,g}" if before == after else f"{before:,g} → {after:,g}"
 
 
 def _side_times(side: Side, name: str, measure: str) -> SideTimes:

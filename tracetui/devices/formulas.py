@@ -55,11 +55,6 @@ def plain_type(text: str) -> str:
     return name.removesuffix(" int") if name not in ("unsigned int", "int") else name
 
 
-def type_of_code(text: str) -> str | None:
-    """The type of a number of PyTorch's `ScalarType`, None for an unknown one."""
-    return _CODES.get(int(text)) if text.isdecimal() else None
-
-
 def size_of(text: str) -> float | None:
     """Bytes of an element, None for an unknown type or anything else."""
     name = plain_type(text)
@@ -464,7 +459,8 @@ def _scaled(inputs: Operands, values: Values) -> Work:
     # Of two packed values per byte the shapes count bytes, along the dimension that is summed over.
     flops *= 2 if precision == "fp4" else 1
     # The seventh argument is the requested type of the result, a number of `ScalarType`.
-    requested = type_of_code(values[6]) if values is not None and len(values) > 6 else None
+    code = values[6] if values is not None and len(values) > 6 else ""
+    requested = _CODES.get(int(code)) if code.isdecimal() else None
     written = _times(left[0] * right[1], requested) if requested else None
     return Work(flops, total(inputs.bytes(0), inputs.bytes(1), written), precision)
 

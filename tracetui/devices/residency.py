@@ -384,7 +384,8 @@ class _Calculation:
         for index, row in enumerate(mine.tolist()):
             words = ", ".join(name for name, hit in zip(RESOURCES, tight[:, index].tolist(), strict=True) if hit)
             if per_unit[index] < active[index]:
-                words = f"grid ({_few(float(per_unit[index]))} blocks per SM)"
+                few = f"{per_unit[index]:.1f}" if per_unit[index] >= 0.05 else "under 0.1"
+                words = f"grid ({few} blocks per SM)"
             self._limiter[row] = self._limiters.intern(words)
         self._mark[mine[shared > limits.block_shared]] = self._marks.intern(ARTEFACT)
         self._mark[mine[self._clustered[mine]]] = self._marks.intern(UPPER_BOUND)
@@ -409,10 +410,6 @@ def _clustered(trace: Trace, rows: Int64) -> Bool:
     is_clustered = np.array([max(each.cluster, default=1) > 1 or "2-CTA" in each.flags for each in decoded], bool)
     mask: Bool = is_clustered[index]
     return mask & (rows >= 0)
-
-
-def _few(value: float) -> str:
-    return f"{value:.1f}" if value >= 0.05 else "under 0.1"
 
 
 def _up(values: Int64, unit: int) -> Int64:

@@ -129,6 +129,9 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         return
     sums = np.bincount(np.searchsorted(gaps, parts.gap), parts.dur)
     where, program = places(trace, parts), scope.program
+    # Steps that launch several graphs each.
+    in_steps = np.count_nonzero(step_index(trace, calls_named(trace, GRAPH_LAUNCH)) >= 0) if program.serves else 0
+    in_pieces = in_steps >= MIN_PIECES * len(steps(trace)) > 0
     yield from scope.with_cost(
         "long-gap-without-op",
         idle_cost(scope, parts),
@@ -139,7 +142,7 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         "thread or process"
         + ("." if program.has_frames else "; with_stack=True names the lines.")
         + (" In a compiled call it is the handling of inputs before the first kernel." if program.is_compiled else "")
-        + (_PIECES if program.serves and _in_pieces(scope) else ""),
+        + (_PIECES if in_pieces else ""),
         longest_part(scope, parts),
         at_gap=True,
         action="find what the CPU does there",
@@ -152,12 +155,6 @@ _PIECES = (
     " A step launches its graphs in pieces, with Python between them: capture it whole where the attention kernel can "
     "be captured (`cudagraph_mode` FULL_DECODE_ONLY or FULL_AND_PIECEWISE in vLLM)."
 )
-
-
-def _in_pieces(scope: Scope) -> bool:
-    """True where the steps launch several graphs each."""
-    index = step_index(scope.trace, calls_named(scope.trace, GRAPH_LAUNCH))
-    return len(steps(scope.trace)) > 0 and int((index >= 0).sum()) >= MIN_PIECES * len(steps(scope.trace))
 
 
 _OF_OTHER_RULES = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.PROFILER)

@@ -388,12 +388,9 @@ def _subject(decoded: Decoded, name: ParsedName) -> str:
     if decoded.op and decoded.op not in (decoded.operation, name.base, *noun.split()):
         words += f" ({decoded.op})"
     library = _COMMON_NOUNS.get(decoded.library or "", decoded.library)
-    return f"{_article(words)} {words}" + (f" by {library}" if library else "")
-
-
-def _article(words: str) -> str:
     # "An f32" and "an 8-bit", by how they are spoken.
-    return "An" if words[:1] in "aeioAEIO8" or words[:2] in ("f1", "f3", "f4", "f6", "f8") else "A"
+    article = "An" if words[:1] in "aeioAEIO8" or words[:2] in ("f1", "f3", "f4", "f6", "f8") else "A"
+    return f"{article} {words}" + (f" by {library}" if library else "")
 
 
 def _details(decoded: Decoded) -> str:

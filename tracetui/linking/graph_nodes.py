@@ -225,7 +225,12 @@ def with_captured_texts(
     nodes = graph_nodes(trace)
     if len(nodes) == 0:
         return ids, texts, None
-    joined, own = trace.keep(("texts with captured", field), lambda: _joined_texts(texts, nodes.texts))
+
+    def join() -> tuple[Strings, Int64]:
+        both = Strings(texts)
+        return both, np.array([both.intern(text) for text in nodes.texts], np.int64)
+
+    joined, own = trace.keep(("texts with captured", field), join)
     entry = nodes.index_of(rows)
     captured = np.where(entry >= 0, getattr(nodes, field)[entry], -1)
     known = captured >= 0
@@ -238,12 +243,6 @@ def op_names(trace: Trace, rows: Int64) -> tuple[Int64, Sequence[str], Bool | No
     That of a replayed activity is the operator that captured it, where that is known, else the one around the launch.
     """
     return with_captured_texts(trace, rows, names_of(trace, links(trace).owner[rows]), trace.names, "op")
-
-
-def _joined_texts(texts: Sequence[str], more: Strings) -> tuple[Strings, Int64]:
-    """All texts, the first ones under their ids, and the ids of the others."""
-    joined = Strings(texts)
-    return joined, np.array([joined.intern(text) for text in more], np.int64)
 
 
 def _captured_nodes(trace: Trace, recordings: tuple[GraphRecording, ...]) -> GraphNodes:

@@ -72,7 +72,13 @@ def ranks_table(ranks: RankSet) -> Table:
         micros(col.WAIT_CAUSED_US, caused, null=silent),
         texts(col.RANK_CAUSE, [each.cause if each else passed.get(index) for index, each in enumerate(late)]),
         texts(col.CAUSE_NOTE, [each.note or None if each else None for each in late]),
-        texts(col.CAUSES, [_causes_with_times(each) if each else None for each in late]),
+        texts(
+            col.CAUSES,
+            [
+                ", ".join(f"{cause} {duration(excess)}" for cause, excess in each.causes) or None if each else None
+                for each in late
+            ],
+        ),
         texts(col.LATE_STEPS, [step_words(each) if each else None for each in late]),
         texts(col.PHASE, [each.phase or None if each else None for each in late]),
         numbers(col.CAME_LAST, np.bincount(entries.rank[ranks.waiting.is_last], minlength=count)),
@@ -86,10 +92,6 @@ def ranks_table(ranks: RankSet) -> Table:
     order = np.argsort(-caused, kind="stable")
     table = Table(columns, note=" ".join(remarks(ranks)), headline=headline(ranks))
     return table.take(order)
-
-
-def _causes_with_times(late: LateRank) -> str | None:
-    return ", ".join(f"{cause} {duration(excess)}" for cause, excess in late.causes) or None
 
 
 def step_words(late: LateRank) -> str | None:

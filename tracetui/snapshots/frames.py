@@ -37,8 +37,13 @@ class Frames:
         folders = [posixpath.dirname(paths[number]) for number in self._own if paths[number].startswith("/")]
         root = os.path.commonpath(folders) if folders else ""
         cut = len(root) + 1 if len(root) > 1 else 0
+        # Of a library's file the end of its path: `torch/nn/modules/linear.py`.
         self._shown = {
-            number: path[cut:] if number in self._own and path.startswith("/") else _tail(path)
+            number: path[cut:]
+            if number in self._own and path.startswith("/")
+            else path.rpartition("-packages/")[2]
+            if "-packages/" in path
+            else "/".join(path.split("/")[-3:])
             for number, path in paths.items()
         }
         self._lines: dict[int, str] = {}
@@ -102,11 +107,6 @@ class Frames:
 
     def _function(self, frame: int) -> str:
         return str(self._snapshot.texts[int(self._stacks.function[frame])])
-
-
-def _tail(path: str) -> str:
-    """The end of the path of a library's file: `torch/nn/modules/linear.py`."""
-    return path.rpartition("-packages/")[2] if "-packages/" in path else "/".join(path.split("/")[-3:])
 
 
 def frames_of(snapshot: MemorySnapshot) -> Frames:

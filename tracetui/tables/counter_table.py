@@ -50,7 +50,10 @@ def counter_table(trace: Trace, step: Part | None = None, by: str | None = None)
     if by == "step" or isinstance(step, int):
         return _by_step(trace, order, step)
     if isinstance(step, TimeRange):
-        return _table(trace, order, [_within_range(counter_samples(trace, number), step) for number in order])
+        low, high = np.array([step.start]), np.array([step.end])
+        within = [extents(counter_samples(trace, number), low, high) for number in order]
+        values = ((each.samples, each.mean, each.low, each.high) for each in within)
+        return _table(trace, order, [tuple(float(value[0]) for value in each) for each in values])
     means = [(len(counter_samples(trace, number)), *whole(counter_samples(trace, number))) for number in order]
     return _table(trace, order, means)
 
@@ -121,12 +124,6 @@ def _table(
         rows,
         note,
     )
-
-
-def _within_range(samples: Samples, part: TimeRange) -> tuple[float, ...]:
-    """Number, mean, minimum and maximum of the samples in a range of time."""
-    within = extents(samples, np.array([part.start]), np.array([part.end]))
-    return float(within.samples[0]), float(within.mean[0]), float(within.low[0]), float(within.high[0])
 
 
 def _by_step(trace: Trace, order: list[int], part: Part | None) -> Table:

@@ -471,7 +471,10 @@ def _layout(
     """Header, lines and remarks of aligned columns, within a width where there is one."""
     columns = chosen(table) if is_chosen else telling(table)
     cells = {column.name: distinct_texts(column) for column in columns}
-    widths = {name: max(cell_len(table.heading(name)), _width(texts)) for name, (texts, _) in cells.items()}
+    widths = {
+        name: max(cell_len(table.heading(name)), *map(len if _is_narrow(texts) else cell_len, ["", *texts]))
+        for name, (texts, _) in cells.items()
+    }
     dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))
     kept = [column for column in columns if column not in dropped]
     if width is not None:
@@ -497,10 +500,6 @@ def _is_narrow(texts: Iterable[str]) -> bool:
     """True where every letter takes one cell."""
     text = "".join(texts)
     return text.isascii() or all(cell_len(letter) == 1 for letter in set(text))
-
-
-def _width(texts: Sequence[str]) -> int:
-    return max(map(len if _is_narrow(texts) else cell_len, texts), default=0)
 
 
 def _drop(

@@ -133,11 +133,10 @@ def _argument(key: str, of: str | tuple[str, ...], selected: list[str], rows: Se
     if key == "shared memory":
         return [sum(part) if good else None for part, good in zip(parts, whole, strict=True)]
     if key == "memory bandwidth (GB/s)":
-        return [_rate(*part) if good else None for part, good in zip(parts, whole, strict=True)]
+        # Bytes per nanosecond are GB/s.
+        return [
+            round(part[0] / (part[2] - part[1]), 3) if good and part[2] > part[1] else None
+            for part, good in zip(parts, whole, strict=True)
+        ]
     absent = [key in ABSENT_AT_ZERO and not any(part) for part in parts]
     return [part if good and not none else None for part, good, none in zip(parts, whole, absent, strict=True)]
-
-
-def _rate(size: int, start: int, end: int) -> float | None:
-    """Bytes per nanosecond, which are GB/s; None where no time passed."""
-    return round(size / (end - start), 3) if end > start else None

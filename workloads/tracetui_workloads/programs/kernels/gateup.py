@@ -148,7 +148,10 @@ class GateUpFunction(torch.autograd.Function):
         kernel: Any = gateup_forward
         tensors: tuple[Any, ...] = (x, gate, up, out)
         if tiles.is_persistent:
-            kernel, programs = gateup_persistent, min(programs, _multiprocessors(x.device))
+            # One program for each multiprocessor; two where Triton interprets.
+            on_gpu = x.device.type == "cuda"
+            at_once = torch.cuda.get_device_properties(x.device).multi_processor_count if on_gpu else 2
+            kernel, programs = gateup_persistent, min(programs, at_once)
             weight = [tiles.columns, tiles.depth]
             shapes = ([tiles.rows, tiles.depth], weight, weight, [tiles.rows, tiles.columns])
             tensors = tuple(_descriptor(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True))
@@ -165,11 +168,6 @@ class GateUpFunction(torch.autograd.Function):
             num_stages=tiles.stages,
         )
         return out
-
-
-def _multiprocessors(device: torch.device) -> int:
-    """Programs that run at the same time, one for each multiprocessor; two where Triton interprets."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
 
 
 def _descriptor(tensor: torch.Tensor, shape: list[int]) -> Any:
