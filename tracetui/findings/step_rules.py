@@ -163,7 +163,7 @@ def held_up_step(scope: Scope) -> Iterator[Finding]:
         f"Step {number}, one of {len(all_steps):,}, takes {duration(took)}, {1 + worst.change:.1f} times the median of "
         "its kind",
         f"{longer} against the median" + (f"; GPU idle because of {named}" if named else "") + _COUNTED,
-        f"Look at it alone: step {number} beside one of the others shows what held it up.",
+        f"Look at its longest gaps: in Gaps of step {number}, sorted by length, each has what the CPU did meanwhile.",
         int(all_steps.row[index]),
         action=f"see what held up step {number}",
     )
