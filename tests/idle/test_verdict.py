@@ -149,6 +149,22 @@ def test_without_a_gpu_there_is_no_verdict() -> None:
     assert (found["verdict"], found["idle_pct"], found["self_device_total_us"]) == (None, None, None)
 
 
+def test_a_step_whose_work_ends_with_that_of_the_step_before_has_no_verdict_but_its_sums() -> None:
+    trace = make_trace(
+        [
+            step(1, 0, 100),
+            launch(10, 5, 1),
+            step(2, 100, 100),
+            launch(110, 5, 2),
+            kernel("short", 120, 30, "stream 8", correlation=2),
+            kernel("long", 20, 200, correlation=1),
+        ]
+    )
+    assert [one is None for one in step_verdicts(trace)] == [False, True]
+    found = {row["key"]: row["number"] for row in PANES["summary"].build(trace, 2).rows()}
+    assert (found["idle_pct"], found["self_device_total_us"]) == (None, 0.03)
+
+
 @pytest.mark.parametrize(
     ("cpu", "gpu", "reading"), [(200, 100, "overhead-bound"), (110, 100, "compute-bound"), (50, 100, None)]
 )

@@ -239,9 +239,9 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """
     judged = verdict_on(trace, step)
     yield SummaryFact("verdict", judged.words if judged else None)
-    within = judged.judged.idle_pct if judged else None
-    yield SummaryFact("idle_pct", judged.idle_pct if judged and step is None else within, "%")
-    yield SummaryFact("step_idle_pct", within if len(steps(trace)) else None, "%")
+    of_periods = judged.judged.idle_pct if judged else None
+    yield SummaryFact("idle_pct", judged.idle_pct if judged and step is None else of_periods, "%")
+    yield SummaryFact("step_idle_pct", of_periods if len(steps(trace)) else None, "%")
     yield SummaryFact("step_wait_us", _median_wait(trace, step) if judged else None, "us")
     yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:
@@ -251,7 +251,9 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     yield SummaryFact("exposed_copy_us", judged.exposed_copy / 1000 if judged else None, "us")
     sums = totals(trace, step)
     yield SummaryFact("self_cpu_total_us", sums.cpu / 1000, "us")
-    yield SummaryFact("self_device_total_us", sums.device / 1000 if judged else None, "us")
+    # A step whose work ends with that of the step before has an empty period, and no verdict.
+    has_work = not isinstance(step, TimeRange) and len(within(trace, links(trace).gpu, step)) > 0
+    yield SummaryFact("self_device_total_us", sums.device / 1000 if has_work else None, "us")
     yield SummaryFact("totals_say", sums.reading)
 
 
