@@ -351,11 +351,12 @@ def _elsewhere(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entr
         return
     known = {each.id for each in finding_list(trace, part)}
     own = int(steps(trace).row[steps(trace).labelled(part)[0]])
+    whole = Scope(trace, None)
     for each in finding_list(trace, None):
         # That this step is held up is no news in it, but why.
         is_own = each.id == "held-up-step" and each.row == own
         if each.id not in known and each.severity > Severity.NOTE and each.cost is not None and not is_own:
-            share = rounded_percent(100 * each.cost / Scope(trace, None).rest)
+            share = rounded_percent(100 * each.cost / whole.rest)
             yield _finding(trace, each, None, base, f"{share} of all steps")
 
 

@@ -472,7 +472,7 @@ def _layout(
     columns = chosen(table) if is_chosen else telling(table)
     cells = {column.name: distinct_texts(column) for column in columns}
     widths = {
-        name: max(cell_len(table.heading(name)), *map(len if _is_narrow(texts) else cell_len, ["", *texts]))
+        name: max(cell_len(table.heading(name)), max(map(len if _is_narrow(texts) else cell_len, texts), default=0))
         for name, (texts, _) in cells.items()
     }
     dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))
