@@ -16,7 +16,7 @@ from tests.benchmarks import growth, keys, loading, opening, panes, ranks, sizes
 from tests.benchmarks.context import Context
 from tests.benchmarks.large_trace import benchmark_folder
 from tests.benchmarks.page import figure_rows, machine, write_page
-from tests.benchmarks.peers import ready_peers
+from tests.benchmarks.peers import RUST, TRACELENS, ready_peers, use_checkout
 
 BENCHMARKS = {
     "loading": loading.run,
@@ -38,6 +38,9 @@ def main() -> None:
     names = options.benchmarks or list(BENCHMARKS)
     if "loading" in names and not options.no_peers:
         print("looking for peers", flush=True)
+        for peer, checkout in ((RUST, options.rust), (TRACELENS, options.tracelens)):
+            if checkout is not None:
+                use_checkout(peer.name, checkout)
         context.peers, context.missing = ready_peers()
     kept = benchmark_folder() / KEPT_RESULTS
     results: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() and options.trace is None else {}
@@ -63,6 +66,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--page", type=Path, help="write the table into this page")
     parser.add_argument("--huge", action="store_true", help="also make, measure and delete a trace of 4 GB")
     parser.add_argument("--no-peers", action="store_true", help="measure beside orjson only, install nothing")
+    parser.add_argument("--rust", type=Path, metavar="FOLDER", help="a checkout of pytorch-trace-tui to build")
+    parser.add_argument("--tracelens", type=Path, metavar="FOLDER", help="a checkout of TraceLens to install")
     options = parser.parse_args()
     unknown = set(options.benchmarks) - set(BENCHMARKS)
     if unknown:
@@ -71,6 +76,10 @@ def parsed() -> argparse.Namespace:
         parser.error("the page has the figures of the made traces, not of --trace")
     if options.rounds < 1:
         parser.error("--rounds is 1 or more")
+    if options.rust is not None and not (options.rust / "src" / "trace.rs").is_file():
+        parser.error(f"{options.rust} is no checkout of pytorch-trace-tui: it has no src/trace.rs")
+    if options.tracelens is not None and not (options.tracelens / "TraceLens").is_dir():
+        parser.error(f"{options.tracelens} is no checkout of TraceLens: it has no folder TraceLens")
     return options
 
 

@@ -17,7 +17,7 @@ from tests.benchmarks.processes import measured_child, timed_command
 from tests.benchmarks.ranks import table_of
 
 COPIES = (large_trace.SMALL_COPIES, large_trace.MIDDLE_COPIES, large_trace.COPIES)
-RANKS = (8, 64, 512)
+RANKS = (1, 8, 64, 512)
 COMMANDS = {
     "compare": ("compare", "TRACE", "TRACE", "--format", "json"),
     "cut": ("cut", "TRACE", "--steps", "1:1000000", "-o", "OUT"),

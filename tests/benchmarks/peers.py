@@ -4,8 +4,8 @@ What installs is kept in the user's cache, outside of the checkout, and taken fr
 cannot be had is reported with the reason. Wheels only: installing runs no code of a package.
 
 pytorch-trace-tui is measured by its parser alone, built from `src/trace.rs` of its repository and run as a process.
-Where its repository or the index of crates cannot be reached, `pytorch-trace-tui/source` (a checkout) and
-`pytorch-trace-tui/crates` (vendored crates) in the folder of peers stand for them.
+TraceLens is in no index. `--rust FOLDER` and `--tracelens FOLDER` of the benchmarks name checkouts of the two; what
+`cargo vendor` wrote into `FOLDER/vendor` is used where the index of crates cannot be reached.
 """
 
 from __future__ import annotations
@@ -77,13 +77,24 @@ def peer_folder(name: str) -> Path:
     return folder
 
 
+def use_checkout(name: str, checkout: Path) -> None:
+    """Build or install a peer from a checkout from now on, in place of what stands in its folder."""
+    folder = peer_folder(name)
+    source = folder / "source"
+    if source.is_symlink():
+        source.unlink()
+    for built in (source, folder / "crate", folder / "environment"):
+        shutil.rmtree(built, ignore_errors=True)
+    source.symlink_to(checkout.resolve(), target_is_directory=True)
+
+
 def interpreter(folder: Path) -> Path:
     """The Python of a peer's environment."""
     return folder / "environment" / "bin" / "python"
 
 
 def install(folder: Path, requirement: str, module: str) -> None:
-    """An environment with a package, once.
+    """An environment with a package, from its checkout where there is one, once.
 
     Raises: PeerMissing where the package does not install, or is another one of the same name.
     """
@@ -92,9 +103,12 @@ def install(folder: Path, requirement: str, module: str) -> None:
         return
     _run([sys.executable, "-m", "venv", str(folder / "environment")], INSTALLING_SECONDS)
     options = ["--quiet", "--disable-pip-version-check", "--only-binary", ":all:", "--retries", "1", "--timeout", "30"]
-    _run([str(python), "-m", "pip", "install", *options, requirement], INSTALLING_SECONDS)
+    source = folder / "source"
+    package = str(source.resolve()) if source.exists() else requirement
+    _run([str(python), "-m", "pip", "install", *options, package], INSTALLING_SECONDS)
     if not has_module(python, module):
-        raise PeerMissing(f"the package {requirement} of the index is another program: it has no module {module}")
+        where = package if source.exists() else f"the package {requirement} of the index"
+        raise PeerMissing(f"{where} is another program: it has no module {module}")
 
 
 def has_module(python: Path, module: str) -> bool:
@@ -165,7 +179,7 @@ def prepare_rust(folder: Path) -> None:
     (crate / "src").mkdir(parents=True, exist_ok=True)
     (crate / "Cargo.toml").write_text(RUST_CRATE)
     (crate / "src" / "main.rs").write_text(RUST_MAIN)
-    crates = folder / "crates"
+    crates = folder / "source" / "vendor"
     words = []
     if crates.exists():
         words = [
@@ -173,7 +187,7 @@ def prepare_rust(folder: Path) -> None:
             "--config",
             'source.crates-io.replace-with="vendored"',
             "--config",
-            f"source.vendored.directory={json.dumps(str(crates))}",
+            f"source.vendored.directory={json.dumps(str(crates.resolve()))}",
         ]
     _run([cargo, "build", "--release", "--quiet", *words], BUILDING_SECONDS, cwd=crate)
 

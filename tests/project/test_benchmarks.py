@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from tests.benchmarks import large_trace, loading
+from tests.benchmarks.__main__ import parsed
 from tests.benchmarks.child import column_bytes
 from tests.benchmarks.context import Context
 from tests.benchmarks.figures import FIGURES, Reading, reading
@@ -30,7 +31,17 @@ from tests.benchmarks.page import (
     region_of,
     with_region,
 )
-from tests.benchmarks.peers import PEERS, Peer, PeerMissing, engine_bundle, has_module, install, ready_peers
+from tests.benchmarks.peers import (
+    PEERS,
+    Peer,
+    PeerMissing,
+    engine_bundle,
+    has_module,
+    install,
+    peer_folder,
+    ready_peers,
+    use_checkout,
+)
 from tests.benchmarks.processes import MeasurementError, failure_of, printed_figures, timed_command
 from tests.benchmarks.pty_app import Answer, answers_to, has_lanes, is_picture
 from tests.benchmarks.runs import best, collected, percentile, spread
@@ -280,6 +291,32 @@ def test_a_package_of_the_same_name_is_not_taken_for_the_peer(tmp_path, monkeypa
     assert has_module(Path(sys.executable), "orjson")
     assert not has_module(Path(sys.executable), "no_such_module")
     assert not has_module(tmp_path / "python", "orjson")
+
+
+def test_a_checkout_takes_the_place_of_what_was_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(large_trace, "user_cache_path", lambda *_, **__: tmp_path)
+    checkout = tmp_path / "checkout"
+    (checkout / "TraceLens").mkdir(parents=True)
+    folder = peer_folder("TraceLens")
+    (folder / "source").mkdir()
+    (folder / "environment").mkdir()
+    for _ in range(2):
+        use_checkout("TraceLens", checkout)
+        assert (folder / "source").resolve() == checkout
+        assert [path.name for path in folder.iterdir()] == ["source"]
+    commands: list[list[str]] = []
+    monkeypatch.setattr("tests.benchmarks.peers._run", lambda command, *_: commands.append(command))
+    with pytest.raises(PeerMissing, match="no module TraceLens"):
+        install(folder, "TraceLens", "TraceLens")
+    assert commands[-1][-1] == str(checkout)
+
+
+@pytest.mark.parametrize("option", ["--rust", "--tracelens"])
+def test_a_folder_that_is_no_checkout_is_refused(tmp_path, monkeypatch, option, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", option, str(tmp_path)])
+    with pytest.raises(SystemExit):
+        parsed()
+    assert "is no checkout of" in capsys.readouterr().err
 
 
 def test_the_newest_engine_of_a_wheel_is_taken(tmp_path):
