@@ -458,6 +458,12 @@ def test_one_late_rank_is_not_its_whole_host() -> None:
     assert found.late_host is None and [late.index for late in found.late] == [5]
 
 
+def test_ranks_of_a_host_that_are_late_for_different_causes_are_named_each() -> None:
+    found = training(4, slow={2: 1.9}, late={3: 4 * MS}, hosts=2)
+    assert found.late_host is None
+    assert {late.index: late.cause for late in found.late} == {2: "kernels", 3: "host"}
+
+
 def test_hosts_that_are_equal_are_not_late() -> None:
     assert training(8, hosts=2).late_host is None
 

@@ -22,12 +22,14 @@ from tracetui.ranks.causes import (
     MIN_RUN_SHARE,
     MIN_TIMES_MEDIAN,
     LateRank,
+    NameExcess,
     PassedOn,
     StretchExcess,
     cause_note,
     causes_of,
     column_of,
     late_ranks,
+    main_causes,
     name_excess,
     passed_on,
 )
@@ -299,7 +301,7 @@ class LateHost:
 def find_late_host(
     summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, host: Int64, run_ns: int
 ) -> LateHost | None:
-    """The host whose ranks all make those of other hosts wait, where one stands out; else None."""
+    """The host whose ranks all make those of other hosts wait, for one cause, where one stands out; else None."""
     hosts, ranks = int(host.max(initial=-1)) + 1, len(summaries)
     if hosts < 2:
         return None
@@ -325,8 +327,15 @@ def find_late_host(
     entries = matches.entries
     rows = np.flatnonzero((host[entries.rank] == worst) & blamed[entries.instance])
     excess = StretchExcess.of(summaries, matches, waiting, host[entries.rank] == worst)
-    names = name_excess(summaries, matches, rows, excess.median[rows])
-    causes = causes_of(excess, rows, names)
+
+    def explained(rows: Int64) -> tuple[tuple[tuple[str, float], ...], NameExcess]:
+        names = name_excess(summaries, matches, rows, excess.median[rows])
+        return causes_of(excess, rows, names), names
+
+    causes, names = explained(rows)
+    of_members = [explained(rows[entries.rank[rows] == member])[0] for member in members.tolist()]
+    if causes and not set.intersection(*(set(main_causes(each)) for each in of_members)):
+        return None
     return LateHost(
         host=worst,
         ranks=tuple(members.tolist()),
