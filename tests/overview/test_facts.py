@@ -201,3 +201,15 @@ def test_a_run_of_a_family_counts_its_kernels_and_not_the_stretches_that_they_fi
     trace = make_trace(events)
     strip = strip_of(trace, overview_of(trace, None), 60)
     assert [run[3] for run in strip.runs] == [30]
+
+
+@pytest.mark.parametrize("cells", [20, 61, 160])
+@pytest.mark.parametrize("name", ["d21_a100_nccl_3steps.json.gz", "d08_b200_cuda13_ep_moe.json"])
+def test_runs_of_a_phase_have_all_of_its_time(name, cells, shared_trace):
+    trace = loaded(shared_trace(name))
+    overview = overview_of(trace, median_step(trace))
+    times: dict[str, float] = {}
+    for _, _, phase, _, ns in strip_of(trace, overview, cells).phase_runs:
+        times[phase] = times.get(phase, 0.0) + ns
+    assert times == {entry.name: pytest.approx(entry.ns) for entry in overview.of("cpu") if entry.name in times}
+    assert times
