@@ -210,7 +210,7 @@ class LineCommands(RangeCommands):
 
     def _read_whatif(self, text: str) -> Deed:
         # Few ask.
-        from tracetui.whatif.changes import EXAMPLES, read_change, split_changes
+        from tracetui.whatif.prediction import EXAMPLES, read_change, split_changes
 
         changes = split_changes(text)
         if not changes:
