@@ -12,8 +12,7 @@ from tracetui.checking.namespace import ListedName, Namespace, UnknownName, name
 from tracetui.checking.report import Assertion, CheckReport, checked
 from tracetui.checking.values import BYTES, THINGS, Rows, Unit, Value, nearest, number
 from tracetui.model.table import Table
-from tracetui.snapshots.history import DeviceHistory
-from tracetui.snapshots.segment_map import segment_map
+from tracetui.snapshots.history import DeviceHistory, segment_map
 from tracetui.snapshots.snapshot_tables import PANES, pane_table, summary_words
 
 VALUES: dict[str, tuple[str, Unit, Callable[[DeviceHistory], int]]] = {
