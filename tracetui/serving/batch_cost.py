@@ -19,8 +19,7 @@ from tracetui.linking.steps import Steps
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Trace
-from tracetui.serving.server_steps import DECODE, sizes_of
-from tracetui.serving.step_facts import median_of
+from tracetui.serving.server_steps import DECODE, median_of, sizes_of
 
 # The steady state: what lies between the first uses and growing batch of the start and the emptying batch of the end
 # (R3.88).

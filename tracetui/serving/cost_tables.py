@@ -26,8 +26,7 @@ from tracetui.serving.batch_cost import (
     line_of,
     stages,
 )
-from tracetui.serving.server_steps import DECODE
-from tracetui.serving.step_facts import StepFacts, column_of, known, longest_of, median_of, token_rate
+from tracetui.serving.server_steps import DECODE, StepFacts, column_of, known, longest_of, median_of, token_rate
 
 Groups = dict[str, Int64]
 """Indices of the steps of each kind."""
