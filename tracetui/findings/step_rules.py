@@ -28,7 +28,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
-from tracetui.serving.batch_cost import is_padded, line_of
+from tracetui.serving.cost_tables import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
 from tracetui.tables.odd_steps import COMPUTE, CPU, odd_among, parts_of_periods
 
