@@ -13,10 +13,9 @@ from tracetui.findings.gemm import fp32_rows
 from tracetui.findings.idle_time import idle_cost, parts_of
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of_share
 from tracetui.frozen import frozen
-from tracetui.health.health_table import doubt_of, doubtful_checks
+from tracetui.health.health_table import CLOCK_CHECK, LENGTH_CHECK, doubt_of, doubtful_checks, stack_cost
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
 from tracetui.health.recording_checks import CLIPPED_CHECK
-from tracetui.health.time_checks import CLOCK_CHECK, LENGTH_CHECK, stack_cost
 from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause

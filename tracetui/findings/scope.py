@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from tracetui.frozen import frozen
-from tracetui.health.time_checks import impossible_activities, stack_cost
+from tracetui.health.health_table import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
 from tracetui.idle.idle_parts import IdleParts
 from tracetui.idle.idleness import device_order, idleness
