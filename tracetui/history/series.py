@@ -14,7 +14,6 @@ from functools import cached_property
 
 from tracetui.errors import TraceError, UsageError
 from tracetui.frozen import frozen
-from tracetui.history.changes import Level, Values, levels, values_of
 from tracetui.history.digest import (
     FAMILY_TIMES,
     KEPT,
@@ -22,8 +21,12 @@ from tracetui.history.digest import (
     OP_GROUP,
     STEP_TIME,
     Digest,
+    Level,
     Summed,
+    Values,
     digest_of_file,
+    levels,
+    values_of,
 )
 from tracetui.opening.rank_folder import rank_candidates
 from tracetui.opening.rank_reading import Progress, SummaryWork, known_summaries, read_summaries

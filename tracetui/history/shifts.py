@@ -10,8 +10,18 @@ import numpy as np
 from tracetui.comparing.noise import Change, Sample
 from tracetui.errors import UsageError
 from tracetui.frozen import frozen
-from tracetui.history.changes import Level, Values, beyond, level
-from tracetui.history.digest import FAMILY_TIMES, KERNEL_GROUP, MODULE_GROUP, OP_GROUP, STEP_TIME, UNPROFILED
+from tracetui.history.digest import (
+    FAMILY_TIMES,
+    KERNEL_GROUP,
+    MODULE_GROUP,
+    OP_GROUP,
+    STEP_TIME,
+    UNPROFILED,
+    Level,
+    Values,
+    beyond,
+    level,
+)
 from tracetui.history.series import Run, Series
 
 FIRST_MEASURES = (STEP_TIME, UNPROFILED, "gpu_idle_pct", "kernels", "launches", "cpu_ops")
