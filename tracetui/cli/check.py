@@ -187,8 +187,7 @@ def _with_history(checked: CheckReport, side: Side, options: argparse.Namespace)
     from tracetui.checking.values import Amount, unit_of
     from tracetui.comparing.noise import Change
     from tracetui.history.digest import digest
-    from tracetui.history.series import history, run_of
-    from tracetui.history.shifts import like, verdicts
+    from tracetui.history.series import history, like, run_of, verdicts
     from tracetui.model.quantities import quantity
     from tracetui.opening.rank_reading import SummaryWork
 
