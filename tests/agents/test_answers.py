@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tracetui.agents.answers import MAX_BYTES, TEXTS, answer, refusal
+from tracetui.agents.tools import MAX_BYTES, TEXTS, answer, refusal
 from tracetui.model import columns as col
 
 VALUES = st.recursive(

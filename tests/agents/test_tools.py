@@ -12,8 +12,7 @@ import pytest
 from tests.support.agents import rows, write_gpu_trace
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.rank_logs import size_reason, write_compiling_ranks
-from tracetui.agents.answers import MAX_BYTES
-from tracetui.agents.tools import MAX_OF_SECTION, Tools
+from tracetui.agents.tools import MAX_BYTES, MAX_OF_SECTION, Tools
 from tracetui.agents.trace_folder import TraceFolder
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import read_view_string
