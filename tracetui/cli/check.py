@@ -164,7 +164,7 @@ def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckRe
 
         return rank_report(_ranks(options), assertions)
     if is_snapshot_file(options.trace):
-        from tracetui.checking.snapshot_check import snapshot_report
+        from tracetui.checking.rank_check import snapshot_report
 
         return snapshot_report(_history(options), assertions)
     from tracetui.checking.report import report, usual
@@ -270,7 +270,7 @@ def _names(options: argparse.Namespace) -> int:
         _write_results(names_text(rank_names(_ranks(options))), options)
         return 0
     if is_snapshot_file(options.trace):
-        from tracetui.checking.snapshot_check import snapshot_names
+        from tracetui.checking.rank_check import snapshot_names
 
         if options.format != "text":
             raise UsageError("The names of a memory snapshot are printed as text alone.")
