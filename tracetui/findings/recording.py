@@ -30,7 +30,7 @@ from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.recorded import COMPILE_PHASES
 from tracetui.model.results import kept
 from tracetui.model.trace import WITH_NVTX, Kind, Trace
-from tracetui.tables.compilations import has_compilations
+from tracetui.tables.compiles import has_compilations
 
 MAX_NAMED_OPS = 3
 """Maximum operators of a CPU named in a sentence."""
