@@ -7,7 +7,7 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.tables.row_work import row_families, step_times
+from tracetui.tables.kernels import row_families, step_times
 
 
 def _trace() -> Trace:
