@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.build import Event, make_trace, op
-from tracetui.linking.phases import Phase, phase_spans
+from tracetui.linking.autograd import Phase, phase_spans
 from tracetui.model.trace import Kind
 
 NODE = "autograd::engine::evaluate_function: MmBackward0"
