@@ -36,7 +36,7 @@ from tracetui.comparing.noise import MAX_STEADY_SCATTER, MIN_TIME_CHANGE, Change
 from tracetui.comparing.side import CAPTURE, STEP, Side, side
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
-from tracetui.linking.call_sites import site_of
+from tracetui.linking.lines import site_of
 from tracetui.linking.links import op_rows
 from tracetui.linking.step_kinds import unprofiled_time
 from tracetui.linking.steps import steps

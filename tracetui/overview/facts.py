@@ -31,8 +31,8 @@ from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence,
 from tracetui.idle.waits import WORDS, Cause, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
 from tracetui.linking.autograd import PHASE_WORDS, Phase, phase_spans
-from tracetui.linking.call_sites import known_sites
 from tracetui.linking.groups import distinct
+from tracetui.linking.lines import known_sites
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import within
 from tracetui.linking.step_kinds import averaged_steps, kind_words

@@ -24,10 +24,10 @@ from tracetui.kernel_names.slice_names import (
     short_kernel,
     tensor_core_use,
 )
-from tracetui.linking.call_sites import SITES, site_columns, site_groupings, site_of
 from tracetui.linking.captured_tree import by_captured_graph
 from tracetui.linking.graph_nodes import op_names
 from tracetui.linking.groups import distinct, group
+from tracetui.linking.lines import SITES, site_columns, site_groupings, site_of
 from tracetui.linking.links import launch_delay, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, step_index, step_labels, time_within, within
 from tracetui.linking.replays import graph_column, mark_columns, replays

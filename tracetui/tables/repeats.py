@@ -1,9 +1,15 @@
-"""Repeating stretches of a sequence, such as the layers of a model in the kernels of a step; pure arithmetic (R3.80).
+"""Repeating stretches of a sequence, such as the layers of a model in the kernels of a step, and the modules that
+layers are called by.
 
 Names that occur equally often and take turns, each once between two occurrences of the first, mark the repeats; they
 are counted in the whole sequence and within each of its exact runs. Of several such sets the largest decides whose
 repeats hold at least half the time of any other's. Where each repeat holds repeats of its own, marked by two thirds as
-many names or more, it is these that count: micro-batches consist of layers. What is left is searched in the same way.
+many names or more, it is these that count: micro-batches consist of layers. What is left is searched in the same way
+(R3.80).
+
+A repeat may begin in the middle of a module. The module of a layer is the shortest path that holds most of its time and
+that tells neighbouring layers apart; nothing where no path does (R3.80a). Where no layer has one although modules are
+known, the modules that are numbered in a row are the layers.
 """
 
 from __future__ import annotations
@@ -19,10 +25,10 @@ import numpy as np
 
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Purpose, purposes
-from tracetui.linking.call_sites import site_of
 from tracetui.linking.frames import PATH_SEPARATOR
 from tracetui.linking.graph_nodes import op_names
 from tracetui.linking.groups import distinct
+from tracetui.linking.lines import site_of
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Strings
 from tracetui.model.trace import Trace
