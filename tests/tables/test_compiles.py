@@ -17,7 +17,7 @@ from tracetui.cli.main import main
 from tracetui.errors import UsageError
 from tracetui.findings import finding_list
 from tracetui.model.trace import Trace
-from tracetui.opening.compile_logs import with_compile_log
+from tracetui.opening.capture_files import with_compile_log
 from tracetui.panes import PANES
 from tracetui.ranks.compiling import summarise_compile_log
 from tracetui.reading.load import load
