@@ -104,7 +104,7 @@ MODULES = {
         ),
     ),
     "idleness": Mutated(
-        "tracetui/idle/idleness.py",
+        "tracetui/idle/waits.py",
         (
             f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",

@@ -17,8 +17,7 @@ from tracetui.health.health_table import CLOCK_CHECK, LENGTH_CHECK, doubt_of, do
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
 from tracetui.health.recording_checks import CLIPPED_CHECK
 from tracetui.idle.idle_parts import clock_skew
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import Cause
+from tracetui.idle.waits import Cause, idleness
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import group
 from tracetui.linking.links import calls_named, links, op_rows

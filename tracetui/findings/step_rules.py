@@ -14,10 +14,9 @@ from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import StepTimes, step_exposure, step_spans, step_times
 from tracetui.idle.idle_parts import idle_by_step
-from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import idle_within, step_periods
 from tracetui.idle.thread_causes import indicating_slices
-from tracetui.idle.waits import WORDS, Cause
+from tracetui.idle.waits import WORDS, Cause, idleness
 from tracetui.linking.groups import group
 from tracetui.linking.links import calls_named
 from tracetui.linking.placement import chosen, step_index

@@ -17,8 +17,7 @@ from tracetui.frozen import frozen
 from tracetui.health.link_checks import LINK_CHECKS, LOSS_CHECKS, Check, CheckSeverity, Doubt, doubt_about
 from tracetui.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.idle.idle_parts import clock_skew
-from tracetui.idle.idleness import idleness, unrecorded_holes
-from tracetui.idle.waits import final_flush
+from tracetui.idle.waits import final_flush, idleness, unrecorded_holes
 from tracetui.linking.links import links
 from tracetui.linking.replays import replays
 from tracetui.model import columns as col

@@ -18,7 +18,6 @@ from tracetui.errors import AnalysisFailed
 from tracetui.findings import finding_list
 from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.frozen import frozen
-from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import (
     idle_stretches,
     idle_within,
@@ -28,7 +27,7 @@ from tracetui.idle.scope_times import (
     times_in_words,
 )
 from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence, scope_utilisation
-from tracetui.idle.waits import WORDS, Cause, sync_calls
+from tracetui.idle.waits import WORDS, Cause, device_order, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
 from tracetui.linking.autograd import PHASE_WORDS, Phase, phase_spans
 from tracetui.linking.groups import distinct

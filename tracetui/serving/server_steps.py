@@ -17,9 +17,8 @@ import numpy as np
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import StepTimes, between_windows, step_spans, step_times, uncovered
 from tracetui.idle.idle_parts import clock_skew
-from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import step_periods
-from tracetui.idle.waits import SYNC_NAME
+from tracetui.idle.waits import SYNC_NAME, device_order
 from tracetui.kernel_names.decoded import Purpose
 from tracetui.kernel_names.slice_names import purposes
 from tracetui.linking.frames import function_of

@@ -25,8 +25,8 @@ from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
-from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import times_in_words
+from tracetui.idle.waits import idleness
 from tracetui.linking.chains import follow, follow_back
 from tracetui.linking.lines import SITES
 from tracetui.linking.links import links
