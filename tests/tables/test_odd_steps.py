@@ -3,7 +3,7 @@
 import numpy as np
 
 from tracetui.model.table import Table, numbers, texts
-from tracetui.tables.odd_steps import odd_steps, part_times
+from tracetui.tables.step_table import odd_steps, part_times
 
 
 def _steps(busy: list[float], comm: list[float], idle: list[float], kind: list[str | None] | None = None) -> Table:

@@ -29,7 +29,7 @@ from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.serving.cost_tables import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
-from tracetui.tables.odd_steps import COMPUTE, CPU, odd_among, parts_of_periods
+from tracetui.tables.step_table import COMPUTE, CPU, odd_among, parts_of_periods
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""

@@ -43,7 +43,7 @@ from tracetui.model.results import attempted, failures_in_words, guarded
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, part_times
+from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, part_times
 
 MAX_ROWS = 40
 """Maximum kernels, operators and source lines: more than any screen has lines for."""

@@ -35,7 +35,7 @@ from tracetui.overview.facts import (
     trust_words,
 )
 from tracetui.overview.overview_table import Strip
-from tracetui.tables.odd_steps import CUT_BAR, scale_of_bars
+from tracetui.tables.step_table import CUT_BAR, scale_of_bars
 from tracetui.text import clean
 
 MIN_SIDE_BY_SIDE = 100
