@@ -34,7 +34,7 @@ from tracetui.comparing.fairness import bare, rank
 from tracetui.comparing.measures import COUNT, known_measures
 from tracetui.comparing.noise import MAX_STEADY_SCATTER, MIN_TIME_CHANGE, Change, Sample
 from tracetui.comparing.side import CAPTURE, STEP, Side, side
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.linking.lines import site_of
 from tracetui.linking.links import op_rows
@@ -291,7 +291,7 @@ MAX_LAST_RUNS = 8
 
 
 @frozen
-class Values:
+class Values(Parallel):
     """A measure in the runs of a series; parallel arrays, one entry per run, without those that lack it."""
 
     run: Int64
@@ -305,9 +305,6 @@ class Values:
     def least(self, value: float) -> float:
         """The least difference from a value that counts, whatever the noise."""
         return 0.0 if self.unit == COUNT else MIN_POINTS if self.unit == "%" else MIN_TIME_CHANGE * abs(value)
-
-    def __len__(self) -> int:
-        return len(self.run)
 
 
 @frozen(eq=True)

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.idle.gpu_spans import StepTimes, between_windows, step_spans, step_times, uncovered
 from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.scope_times import step_periods
@@ -184,7 +184,7 @@ DRAFT, VERIFY, DECODE = "draft", "verify", "decode"
 
 
 @frozen
-class Iterations:
+class Iterations(Parallel):
     """Parallel arrays, one entry per iteration, in order of its last step; times in ns, NULL where not known."""
 
     target: Int64
@@ -197,9 +197,6 @@ class Iterations:
     """End of the last GPU activity of the target, or of the target."""
     period: Int64
     """From the end of the iteration right before on the thread, with nothing but drafts between, to its own."""
-
-    def __len__(self) -> int:
-        return len(self.target)
 
 
 def iterations(every: Steps, kinds: StepKinds, times: StepTimes, whole: Bool) -> Iterations:

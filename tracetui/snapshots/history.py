@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import Action, MemorySnapshot
 
@@ -23,7 +23,7 @@ ALIGNMENT = 512
 
 
 @frozen
-class Allocations:
+class Allocations(Parallel):
     """Every allocation that the history or the end knows: one entry for each, by address and then by time."""
 
     address: Int64
@@ -41,9 +41,6 @@ class Allocations:
     context: NDArray[np.int32]
     metadata: NDArray[np.int32]
     stream: Int64
-
-    def __len__(self) -> int:
-        return len(self.address)
 
 
 class DeviceHistory:
@@ -236,7 +233,7 @@ _RESERVING = (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE, Action.SEGMENT_MAP, Act
 
 
 @frozen
-class SegmentMap:
+class SegmentMap(Parallel):
     """The regions of reserved memory of a device at a moment, in order of address, and what lies in them."""
 
     address: Int64
@@ -254,9 +251,6 @@ class SegmentMap:
     """Free pieces, by address."""
     is_exact: bool
     """False before the end: what the allocator rounds up is not recorded, and is guessed."""
-
-    def __len__(self) -> int:
-        return len(self.address)
 
     @property
     def free(self) -> Int64:
