@@ -194,8 +194,10 @@ def columns_of(file: str) -> list[str]:
             case ast.keyword(arg="columns" | "details", value=ast.Constant(value=str(names))):
                 found += names.split()
             case ast.Tuple(elts=parts):
-                found += [each.value for each in parts if isinstance(each, ast.Constant) and each.value in known]
-            case ast.Attribute(attr=name) | ast.Name(id=name) if name in constants:
+                texts = [str(each.value) for each in parts if isinstance(each, ast.Constant)]
+                # Other words stand in tuples too, and names of enumerations are like those of columns.
+                found += texts if known.issuperset(texts) else ()
+            case ast.Attribute(value=ast.Name("col"), attr=name) | ast.Name(id=name) if name in constants:
                 found.append(constants[name])
     return list(dict.fromkeys(found))
 

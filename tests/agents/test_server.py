@@ -15,9 +15,8 @@ from mcp import Client, StdioServerParameters
 
 from tests.support.agents import Call, asked, rows, text_of, write_gpu_trace
 from tests.support.paths import IMPORT_PATH, SAMPLES
-from tracetui.agents.answers import MAX_BYTES
 from tracetui.agents.server import server
-from tracetui.agents.tools import Tools
+from tracetui.agents.tools import MAX_BYTES, Tools
 from tracetui.agents.trace_folder import TraceFolder
 from tracetui.cli.main import main
 from tracetui.cli.mcp import INSTALL

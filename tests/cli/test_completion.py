@@ -43,6 +43,8 @@ def offered(*words: str) -> list[str]:
         (["show", "ops", TRAIN, "--lim"], ["--limit"]),
         (["show", "ops", "--columns", "name,self_cpu_u"], ["name,self_cpu_us"]),
         (["show", "ops", "--sort", "self_cpu_us:d"], ["self_cpu_us:desc"]),
+        # The file of the table names kinds of rows and causes too, which are no columns.
+        (["show", "gaps", "--sort", "anno"], []),
         (["show", "ops", TRAIN, "--step", ""], ["2", "3", "4"]),
         (["show", "ops", TRAIN, "--by", "sh"], ["shape"]),
         (["cut", TRAIN, "--steps", "3"], ["3"]),

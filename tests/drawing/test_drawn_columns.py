@@ -16,7 +16,7 @@ from tracetui.drawing.hues import Hue
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, numbers, texts
-from tracetui.tables.odd_steps import OddStep, scale_of_bars
+from tracetui.tables.step_table import OddStep, scale_of_bars
 
 NAMES = ["name", "calls", "self_device_us", "self_cpu_us"]
 

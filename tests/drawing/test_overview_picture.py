@@ -16,7 +16,7 @@ from tracetui.drawing.overview.picture import Picture, strip_cells
 from tracetui.idle.scope_times import median_step
 from tracetui.model.trace import Kind
 from tracetui.overview.facts import overview_of, overview_stages
-from tracetui.overview.strip import strip_of
+from tracetui.overview.overview_table import strip_of
 
 SIZES = [(60, 12), (80, 18), (100, 24), (120, 34), (160, 44), (200, 44), (300, 90)]
 LOOKS = [Look(256), Look(256, dark=False), Look(16), Look(0), Look(0, plain=True)]

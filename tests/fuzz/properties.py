@@ -25,7 +25,7 @@ import numpy as np
 from tracetui.drawing.text import export, snapshot_text
 from tracetui.errors import TraceError, UsageError
 from tracetui.model.trace import Trace
-from tracetui.opening.compile_logs import joined
+from tracetui.opening.capture_files import joined
 from tracetui.panes import PANES
 from tracetui.reading import load as loading
 from tracetui.reading.blocks import BlockReader

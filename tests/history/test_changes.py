@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.histories import simulated
 from tracetui.comparing.noise import Change
-from tracetui.history.changes import beyond, level, levels, values_of
-from tracetui.history.digest import Summed
+from tracetui.history.digest import Summed, beyond, level, levels, values_of
 
 SERIES = 100
 """Simulated series of each kind."""

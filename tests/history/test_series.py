@@ -15,8 +15,7 @@ from tests.support.traces import loaded
 from tracetui.comparing.noise import Change
 from tracetui.errors import UsageError
 from tracetui.history.digest import STEP_TIME, Digest, digest
-from tracetui.history.series import commits, history, in_series, kept_history, natural
-from tracetui.history.shifts import measure, verdicts
+from tracetui.history.series import commits, history, in_series, kept_history, measure, natural, verdicts
 from tracetui.opening import cache_folder
 from tracetui.opening.rank_reading import SummaryWork
 

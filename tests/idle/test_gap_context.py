@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.support.build import kernel, launch, make_trace, op, python
 from tracetui.idle.gaps import cpu_names_of, cpu_slices_of, gap_before, gap_causes_of, gap_shares, gap_threads
 from tracetui.idle.idle_parts import main_causes
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import WORDS
+from tracetui.idle.waits import WORDS, idleness
 from tracetui.model.trace import Trace
 
 MS = 1_000_000

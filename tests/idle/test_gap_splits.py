@@ -23,8 +23,7 @@ from tracetui.idle.idle_parts import (
     idle_parts,
     main_causes,
 )
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import Cause
+from tracetui.idle.waits import Cause, idleness
 from tracetui.linking.trees import open_at
 from tracetui.model.trace import Kind, Trace
 

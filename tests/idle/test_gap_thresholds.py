@@ -10,8 +10,7 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.idle.gaps import gap_shares
 from tracetui.idle.idle_parts import after_sync, idle_by_step, main_causes, usual_latency
-from tracetui.idle.idleness import device_order, idleness
-from tracetui.idle.waits import WORDS
+from tracetui.idle.waits import WORDS, device_order, idleness
 from tracetui.model.trace import Kind, Trace
 
 BEGIN = 1_000_000

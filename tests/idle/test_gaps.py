@@ -9,8 +9,7 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.idle_parts import idle_by_step, usual_latency
-from tracetui.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.idle.waits import WORDS, Cause
+from tracetui.idle.waits import MIN_GAP_NS, WORDS, Cause, idleness
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
 

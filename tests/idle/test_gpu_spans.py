@@ -24,9 +24,9 @@ from tracetui.findings.scope import Scope
 from tracetui.health.summary import facts
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
 from tracetui.idle.idle_parts import idle_by_cause
-from tracetui.idle.idleness import MIN_GAP_NS, idleness
 from tracetui.idle.scope_times import step_overlaps, times_in_words
 from tracetui.idle.verdict import IDLE_PARTS, step_verdicts, verdict
+from tracetui.idle.waits import MIN_GAP_NS, idleness
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
 

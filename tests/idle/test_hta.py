@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.paths import FIXTURES, SHARED
 from tracetui.idle.gpu_spans import exposure
-from tracetui.idle.idleness import device_order
+from tracetui.idle.waits import device_order
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load

@@ -12,9 +12,8 @@ from tests.support.paths import SHARED
 from tests.support.traces import given_traces
 from tracetui.errors import TracetuiError
 from tracetui.idle.idle_parts import MIN_LAUNCHES, IdleParts, clock_skew, idle_contents, idle_parts
-from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import thread_causes
-from tracetui.idle.waits import queueing
+from tracetui.idle.waits import idleness, queueing
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 

@@ -12,7 +12,7 @@ from tests.support.paths import ROOT, SHARED
 from tracetui.cli.main import main
 from tracetui.errors import TracetuiError
 from tracetui.kernel_names import Family
-from tracetui.kernel_names.explanations import PAGE, explanation, explanations
+from tracetui.kernel_names.slice_names import PAGE, explanation, explanations
 from tracetui.model.trace import Kind
 from tracetui.reading.load import load
 

@@ -9,7 +9,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import frame, model
 from tests.support.traces import loaded
 from tracetui.errors import UsageError
-from tracetui.linking.call_sites import known_sites
+from tracetui.linking.lines import known_sites
 from tracetui.panes import PANES
 
 

@@ -14,10 +14,10 @@ from tests.support.captures import CapturedLaunch, captured, recording
 from tests.support.graphs import replay
 from tests.support.paths import SHARED
 from tracetui.idle.gaps import gaps
-from tracetui.linking.call_sites import known_sites
 from tracetui.linking.captured_tree import capture_counts, refusals
 from tracetui.linking.graph_nodes import ANY_KERNEL, MIN_EQUAL_SHARE, align, graph_nodes
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs
+from tracetui.linking.lines import known_sites
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load

@@ -1,13 +1,17 @@
-"""Interval arithmetic against slow, obvious scripts on random intervals."""
+"""Intervals: membership, ranges of time, unions, sums."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.slow import SlowNesting, slow_nesting
+from tracetui.errors import UsageError
 from tracetui.model import intervals
+from tracetui.model.intervals import TimeRange, index_of, is_among, read_time_range, without
+from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 
 SPANS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(0, 40)), max_size=40)
 PLAIN = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=30)
@@ -128,3 +132,77 @@ def test_few_windows_are_covered_as_among_many():
 
 def test_depth_of_a_forest():
     assert intervals.tree_depth(np.array([-1, 0, 1, 1, -1, 4])).tolist() == [0, 1, 2, 2, 0, 1]
+
+
+EXTREMES = [-(1 << 63), (1 << 63) - 1]
+NUMBERS = st.lists(st.one_of(st.integers(-5, 40), st.sampled_from([*EXTREMES, 1 << 40])), max_size=30)
+SMALL = st.lists(st.integers(-5, 40), max_size=30)
+ROWS = st.sets(st.integers(0, 40)).map(sorted)
+
+
+@given(st.one_of(NUMBERS, SMALL), st.one_of(NUMBERS, SMALL))
+def test_membership(values, members):
+    made = is_among(np.array(values, np.int64), np.array(members, np.int64))
+    assert made.dtype == bool and made.tolist() == [value in members for value in values]
+
+
+@given(st.lists(st.integers(0, 255), max_size=30), st.lists(st.integers(0, 255), max_size=9))
+def test_membership_of_small_types(values, members):
+    made = is_among(np.array(values, np.uint8), members)
+    assert made.tolist() == [value in members for value in values]
+    assert is_among(np.array(values, np.int16), np.array(members, np.int64)).tolist() == made.tolist()
+
+
+@given(st.one_of(NUMBERS, SMALL), st.one_of(NUMBERS, SMALL))
+def test_index(ids, wanted):
+    made = index_of(np.array(ids, np.int64), np.array(wanted, np.int64))
+    if len(set(ids)) == len(ids) and set(ids) <= set(range(-5, 41)):
+        assert made is not None
+    if made is not None:
+        assert len(set(ids)) == len(ids)
+        assert made.tolist() == [ids.index(each) if each in ids else -1 for each in wanted]
+
+
+@given(ROWS, SMALL)
+def test_without(rows, left_out):
+    made = without(np.array(rows, np.int64), np.array(left_out, np.int64))
+    assert made.tolist() == [row for row in rows if row not in left_out]
+
+
+@given(st.integers(-(10**12), 10**15), st.integers(1, 10**15))
+def test_a_range_is_read_back_to_the_nanosecond(start, length):
+    time_range = TimeRange(start, start + length)
+    assert read_time_range(time_range.text) == read_time_range(f"@{time_range.text}") == time_range
+    viewpoint = Viewpoint(pane="range", time_range=time_range, start_ns=1000.0, length_ns=2000.0)
+    assert read_view_string(view_string(viewpoint)) == viewpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [("12us+250us", 12_000, 262_000), ("@1.5ms+2s", 1_500_000, 2_001_500_000), ("-3ns+5ns", -3, 2)],
+)
+def test_units(text, start, end):
+    assert read_time_range(text) == TimeRange(start, end)
+
+
+@pytest.mark.parametrize("text", ["", "12us", "12+250", "12us+", "12us+0us", "12us+-3us", "12us..20us", "9e9s+1us"])
+def test_what_is_no_range(text):
+    with pytest.raises(UsageError, match=r"write its start and length, as in 12.5us\+250us"):
+        read_time_range(text)
+
+
+def test_a_view_string_with_a_range_beside_a_step():
+    viewpoint = read_view_string("s3/range=12us+250us/kernels/e5@10us+300us")
+    assert (viewpoint.step, viewpoint.time_range) == (3, TimeRange(12_000, 262_000))
+    assert (viewpoint.start_ns, viewpoint.length_ns) == (10_000.0, 300_000.0)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "runs", "covered"),
+    [(90, 100, False, 0), (90, 101, True, 1), (199, 300, True, 1), (200, 300, False, 0), (0, 900, True, 100),
+     (100, 100, True, 0), (200, 200, False, 0), (150, 150, True, 0), (99, 99, False, 0)],
+)  # fmt: skip
+def test_what_runs_within_a_range(start, end, runs, covered):
+    time_range = TimeRange(100, 200)
+    assert time_range.touched(np.array([start]), np.array([end])).tolist() == [runs]
+    assert time_range.covered(np.array([start]), np.array([end])).tolist() == [covered]

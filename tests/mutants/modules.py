@@ -104,12 +104,13 @@ MODULES = {
         ),
     ),
     "idleness": Mutated(
-        "tracetui/idle/idleness.py",
+        "tracetui/idle/waits.py",
         (
             f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",
             f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
         ),
+        functions=("Idleness", "device_order", "idleness", "_along", "unrecorded_holes", "_identical", "_decile"),
     ),
     "scope_times": Mutated("tracetui/idle/scope_times.py", (f"{IDLE}/test_scope_times.py",)),
     "graph_nodes": Mutated(

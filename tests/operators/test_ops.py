@@ -1,20 +1,24 @@
-"""Operators by name, against a literal version of what torch does."""
+"""The panes of operators: ops, views, captured operators."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
+from tests.support.captures import CapturedLaunch, recording
+from tests.support.graphs import replay
+from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.table import Cell, Strings
 from tracetui.model.trace import Instants, Kind, Trace
 from tracetui.operators.costs import asynchronous_slices, self_times
-from tracetui.operators.ops import gpu_union_times, torch_time
+from tracetui.operators.ops import CAPTURED_OP, gpu_union_times, ops, torch_time
+from tracetui.operators.views import idle_view_rows, view_rows
 from tracetui.panes import PANES
 
 
@@ -345,3 +349,140 @@ def test_backward_work_counts_for_the_forward_op_and_what_called_it() -> None:
     assert rows["AddmmBackward0", "op"]["gpu_wall_us"] == 0.03
     assert rows["AddmmBackward0", "op"]["device_total_us"] == 0.04
     assert rows["AddmmBackward0", "op"]["backward_gpu_us"] == 0.0
+
+
+def linear() -> Trace:
+    """One step: linear = t + addmm, and one reshape that copies beside one that does not."""
+    return make_trace(
+        [
+            step(1, 0, 1_000),
+            op("aten::linear", 100, 400),
+            op("aten::t", 110, 50),
+            op("aten::transpose", 120, 30),
+            op("aten::addmm", 200, 200),
+            launch(300, 50, 1),
+            op("aten::reshape", 600, 100),
+            launch(620, 10, 2),
+            op("aten::reshape", 800, 100),
+            Event("cudaStreamIsCapturing", 810, 10, Kind.RUNTIME, correlation=3),
+            op("aten::t", 2_000, 10),
+            kernel("gemm", 5_000, 10, correlation=1),
+            kernel("copy", 6_000, 10, correlation=2),
+        ]
+    )
+
+
+def test_only_calls_that_launched_nothing_inside_are_listed() -> None:
+    trace = linear()
+    rows = {row["name"]: row for row in PANES["views"].build(trace).rows()}
+    assert set(rows) == {"aten::t", "aten::transpose", "aten::reshape"}
+    assert (rows["aten::reshape"]["calls"], rows["aten::reshape"]["launched"]) == (1, 1)
+    assert len(view_rows(trace)) == 5
+    assert len(idle_view_rows(trace)) == 4
+
+
+def test_times_and_shares() -> None:
+    row = {row["name"]: row for row in PANES["views"].build(linear()).rows()}["aten::t"]
+    assert (row["calls"], row["cpu_total_us"], row["self_cpu_us"]) == (2, 0.06, 0.03)
+    assert (row["per_step"], row["pct_of_step_cpu"]) == (1.0, 2.0)
+    assert row["metadata_only"] is True
+
+
+def test_a_step_of_its_own() -> None:
+    rows = {row["name"]: row["calls"] for row in PANES["views"].build(linear(), step=1).rows()}
+    assert rows == {"aten::t": 1, "aten::transpose": 1, "aten::reshape": 1}
+
+
+def test_a_launch_on_another_thread_at_the_same_time_does_not_count() -> None:
+    trace = make_trace(
+        [op("aten::view", 0, 100), launch(50, 10, 1, lane=("1", "2")), kernel("k", 200, 10, correlation=1)]
+    )
+    assert len(idle_view_rows(trace)) == 1
+
+
+def test_without_a_gpu_only_known_views_are_listed() -> None:
+    table = PANES["views"].build(make_trace([op("aten::view", 0, 10), op("aten::mm", 20, 10)]))
+    assert [row["name"] for row in table.rows()] == ["aten::view"]
+    assert "no GPU activity" in table.note
+
+
+def test_other_ops_are_no_view_ops() -> None:
+    trace = make_trace([op("aten::empty", 0, 10), launch(20, 1, 1), kernel("k", 30, 1, correlation=1)])
+    assert [row["metadata_only"] for row in PANES["views"].build(trace).rows()] == [False]
+
+
+@pytest.mark.parametrize("name", ["detach", "detach_"])
+def test_what_a_view_op_calls_is_known_to_make_a_view_and_not_counted_with_it(name: str) -> None:
+    calls = [op(f"aten::{name}", 0, 30), op(name, 10, 10), launch(50, 1, 1), kernel("k", 60, 1, correlation=1)]
+    trace = make_trace(calls)
+    known = {row["name"]: row["metadata_only"] for row in PANES["views"].build(trace).rows()}
+    assert known == {f"aten::{name}": True, name: True}
+    assert len(idle_view_rows(trace)) == 1
+
+
+GRAPH = [
+    CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0", "model.py(9): project"),
+    CapturedLaunch("aten::add", "add_kernel", line="model.py(1): forward"),
+    CapturedLaunch("aten::mm", "gemm_kernel", "Linear_1", "model.py(9): project"),
+]
+NAMES = ["gemm_kernel", "add_kernel", "gemm_kernel"]
+EVENTS = [
+    step(1, 9_000, 9_000),
+    op("aten::mm", 9_100, 50),
+    annotation("decode", 9_500, 1_000),
+    *replay(10_000, 91, NAMES),
+    step(2, 19_000, 9_000),
+    *replay(20_000, 92, NAMES),
+]
+
+
+def served() -> Trace:
+    return replace(make_trace(EVENTS), graph_recordings=(recording([GRAPH]),))
+
+
+def rows(trace: Trace, number: Part | None = None, by: str | None = None) -> list[dict[str, object]]:
+    return [dict(row) for row in ops(trace, number, by).rows()]
+
+
+def captured(trace: Trace, number: Part | None = None, by: str | None = None) -> list[dict[str, object]]:
+    return [row for row in rows(trace, number, by) if row["kind"] == CAPTURED_OP]
+
+
+def test_a_captured_operator_has_the_time_of_its_replays_and_no_calls():
+    table = ops(served())
+    found = {row["name"]: index for index, row in enumerate(table.rows()) if row["kind"] == CAPTURED_OP}
+    assert set(found) == {"aten::mm", "aten::add"}
+    row = table.row(found["aten::mm"])
+    assert (row["device_total_us"], row["self_device_us"], row["kernels"]) == (0.04, 0.04, 4)
+    assert (row["calls"], row["cpu_total_us"], row["gpu_wall_us"]) == (None, None, None)
+    assert table["device_total_us"].is_doubtful(found["aten::mm"])
+    assert "6 of 6 by capture.json" in table.note
+
+
+def test_gpu_time_of_replays_that_counts_for_no_operator_is_told():
+    apart = "of kernels of replayed graphs are in GPU wall alone"
+    trace = make_trace(EVENTS)
+    assert f"60 ns {apart}" in ops(trace).note and f"30 ns {apart}" in ops(trace, 1).note
+    assert f"30 ns {apart}" in ops(trace, TimeRange(19_000, 28_000)).note
+    # Each node is that of the capture, and has its time there.
+    assert apart not in ops(served()).note and apart not in ops(make_trace(EVENTS[:3])).note
+
+
+def test_the_rows_of_torch_stay_as_they_are():
+    plain, with_captures = rows(make_trace(EVENTS)), rows(served())
+    assert [row for row in with_captures if row["kind"] != CAPTURED_OP] == plain
+    for by in ("event", "frame"):
+        assert rows(served(), by=by) == rows(make_trace(EVENTS), by=by)
+
+
+def test_a_step_has_what_was_replayed_in_it_and_call_sites_tell_rows_apart():
+    assert {row["name"]: row["kernels"] for row in captured(served(), 2)} == {"aten::mm": 2, "aten::add": 1}
+    half = captured(served(), TimeRange(10_505, 10_525))
+    assert {row["name"]: (row["kernels"], row["device_total_us"]) for row in half} == {
+        "aten::mm": (1, 0.005),
+        "aten::add": (1, 0.005),
+    }
+    by_module = {(row["name"], row["module"]): row["kernels"] for row in captured(served(), by="module")}
+    assert by_module == {("aten::mm", "Linear_0"): 2, ("aten::mm", "Linear_1"): 2, ("aten::add", None): 2}
+    by_function = {(row["name"], row["function"]): row["kernels"] for row in captured(served(), by="function")}
+    assert by_function == {("aten::mm", "model.py(9): project"): 4, ("aten::add", "model.py(1): forward"): 2}

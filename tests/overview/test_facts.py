@@ -14,8 +14,7 @@ from tracetui.idle.scope_times import median_step
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.overview.facts import MAKING, overview_of, overview_stages, spare_words, trust_words
-from tracetui.overview.overview_table import table_of
-from tracetui.overview.strip import strip_of
+from tracetui.overview.overview_table import strip_of, table_of
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 

@@ -24,7 +24,7 @@ from tracetui.findings import (
 )
 from tracetui.findings.scope import MIN_SHARES
 from tracetui.findings.step_rules import MIN_EXCESS_RATIO, MIN_STEPS
-from tracetui.idle import idle_parts, idleness, thread_causes
+from tracetui.idle import idle_parts, thread_causes, waits
 from tracetui.model.quantities import rounded_percent
 
 PAGE = (ROOT / "docs" / "findings.md").read_text()
@@ -107,8 +107,8 @@ def _millis(nanoseconds: int) -> str:
         ("long-gap-without-op", f"{_millis(idle_parts.MIN_LONG_GAP_NS)} and more"),
         ("launch-overhead", f"gaps below {_millis(idle_parts.MIN_SPLIT_GAP_NS)}"),
         ("unrecorded-graph-work", f"at least {_percent(idle.MIN_UNRECORDED_SHARE)} of the time"),
-        ("unrecorded-graph-work", f"{idleness.MIN_REPLAYS} at least"),
-        ("unrecorded-graph-work", f"less than {_percent(idleness.MAX_HOLE_SPREAD)}"),
+        ("unrecorded-graph-work", f"{waits.MIN_REPLAYS} at least"),
+        ("unrecorded-graph-work", f"less than {_percent(waits.MAX_HOLE_SPREAD)}"),
         ("cold-step", f"at least {MIN_STEPS} whole steps"),
         ("cold-step", f"{MIN_EXCESS_RATIO} times the median"),
         ("exposed-communication", f"{_percent(communication.MIN_EXPOSED_SHARE)} of the time"),

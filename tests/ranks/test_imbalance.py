@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.support.build import annotation, kernel, launch, op, python
 from tests.support.ranks import ALL_REDUCE, MS, RankPlan, args_of, run_of, set_of
 from tracetui.model.table import NULL
-from tracetui.ranks.imbalance import imbalanced_kernels, imbalanced_work
 from tracetui.ranks.rank_set import RankSet, rank_set
-from tracetui.ranks.sentences import NOBODY, headline, remarks
+from tracetui.ranks.sentences import NOBODY, headline, imbalanced_kernels, imbalanced_work, remarks
 
 EXPERTS = "void marlin_moe_wna16::Marlin<1125899906909960l, 562949953487106l, 256, 1>(int4 const*)"
 

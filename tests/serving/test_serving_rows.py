@@ -12,7 +12,7 @@ from tests.support.serving import GEMM, REDUCE, US, Served, served
 from tracetui.model.table import NULL, Cell
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.serving.step_facts import token_rate
+from tracetui.serving.server_steps import token_rate
 
 NUMBERED = "execute_context_0(0)_generation_{0}({0})"
 STARTS = (0, 100, 210, 330, 460)

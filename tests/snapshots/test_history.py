@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from tests.support.memory_snapshots import MIB, START_US, FakeAllocator, fragmented, frame, write
 from tracetui.reading.snapshot import load_snapshot
-from tracetui.snapshots.history import DeviceHistory, fullest_device, history_of
+from tracetui.snapshots.history import DeviceHistory, cheapest_hole, fullest_device, history_of, segment_map
 from tracetui.snapshots.holders import GROUPINGS, OLDER_ROW, PENDING_ROW, holders
-from tracetui.snapshots.segment_map import cheapest_hole, segment_map
 from tracetui.snapshots.snapshot_tables import PANES, out_of_memory, pane_table, read_moment
 
 ACTS = st.lists(

@@ -22,8 +22,7 @@ from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Counter, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.sql.database import Database
-from tracetui.sql.results import result_table
+from tracetui.sql.database import Database, result_table
 from tracetui.sql.views import lend
 
 ALL = 10**9

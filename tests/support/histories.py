@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.history.changes import Values, values_of
-from tracetui.history.digest import STEP_TIME, Digest, DigestFacts, Summed
+from tracetui.history.digest import STEP_TIME, Digest, DigestFacts, Summed, Values, values_of
 from tracetui.history.series import Run
 
 BASE_NS = 1_700_000_000 * 10**9

@@ -22,7 +22,6 @@ from tracetui.findings.idle_time import place_times
 from tracetui.findings.scope import Scope
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.idle_parts import idle_parts
-from tracetui.idle.idleness import MIN_GAP_NS, device_order
 from tracetui.idle.scope_times import (
     idle_stretches,
     idle_within,
@@ -32,6 +31,7 @@ from tracetui.idle.scope_times import (
     step_periods,
 )
 from tracetui.idle.verdict import Verdict, verdict_on
+from tracetui.idle.waits import MIN_GAP_NS, device_order
 from tracetui.linking.step_kinds import counted_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, covered_within, union

@@ -47,8 +47,8 @@ from tracetui.panes import PANES
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.reading.load import load
 from tracetui.reading.snapshot import load_snapshot
-from tracetui.snapshots.difference import difference
 from tracetui.snapshots.history import history_of
+from tracetui.snapshots.holders import difference
 from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
 from tracetui.snapshots.snapshot_tables import pane_table
 

@@ -17,11 +17,11 @@ from tracetui.cli.main import main
 from tracetui.errors import UsageError
 from tracetui.findings import finding_list
 from tracetui.model.trace import Trace
-from tracetui.opening.compile_logs import with_compile_log
+from tracetui.opening.capture_files import with_compile_log
 from tracetui.panes import PANES
 from tracetui.ranks.compiling import summarise_compile_log
 from tracetui.reading.load import load
-from tracetui.tables.compilations import compilations, recompiled
+from tracetui.tables.compiles import compilations, recompiled
 
 TLPARSE = shutil.which("tlparse", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
 

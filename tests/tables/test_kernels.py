@@ -1,14 +1,18 @@
-"""The kernels pane: columns of single activities, groups by name, what is missing."""
+"""The kernels pane: its rows and groupings, Tensor Cores, and the work behind rows."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tracetui.checking.row_filter import kept_rows
 from tracetui.devices.residency import configuration
+from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
+from tracetui.tables.kernels import row_families, step_times
 
 GEMM_ARGS = {
     "grid": [64, 2, 1],
@@ -149,3 +153,61 @@ def test_grids_that_are_no_list_of_numbers_are_absent() -> None:
     trace = make_trace([kernel("k", 10 * i, 5, args={"grid": shape}) for i, shape in enumerate(shapes)])
     column = configuration(trace, links(trace).gpu).columns()[0]
     assert [column.cell(row) for row in range(len(shapes))] == ["1x2x3", *[None] * 3, "1", None, None, "1x2x3"]
+
+
+TENSOR = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
+SIMT = "volta_sgemm_128x64_nn"
+
+
+def made():
+    copy = Event("Memcpy HtoD", 300, 50, Kind.MEMCPY, ("0", "7"))
+    return make_trace([kernel(TENSOR, 0, 100), kernel(SIMT, 100, 40), kernel("my_kernel", 200, 10), copy])
+
+
+def test_what_a_name_tells():
+    table = PANES["kernels"].build(made())
+    assert [row["tensor_cores"] for row in table.rows()] == ["yes", "no", None, None]
+    assert kept_rows(table, "tensor_cores == yes").tolist() == [True, False, False, False]
+
+
+def test_their_time():
+    table = PANES["kernels"].build(made(), by="tensor_cores")
+    assert {row["tensor_cores"]: row["total_us"] for row in table.rows()} == {"yes": 0.1, "unknown": 0.06, "no": 0.04}
+
+
+def _trace() -> Trace:
+    """Four steps; in the third the copy takes three times as long."""
+    events = []
+    for number in range(4):
+        at = number * 10_000
+        events.append(step(number + 1, at, 9_000))
+        for index, (name, called, dur) in enumerate(
+            (("ampere_sgemm_128x64_nn", "aten::mm", 400), ("my_kernel", "aten::copy_", 900 if number == 2 else 300))
+        ):
+            start, correlation = at + 1_000 + index * 2_000, number * 10 + index + 1
+            events += [op(called, start, 500), launch(start + 100, 50, correlation)]
+            events.append(kernel(name, start + 300, dur, correlation=correlation))
+    return make_trace(events)
+
+
+@pytest.mark.parametrize(("pane", "by", "value"), [("ops", None, "self_device_us"), ("kernels", "name", "total_us")])
+@pytest.mark.parametrize("part", [None, 3])
+def test_the_times_by_step_are_those_of_the_panes(pane: str, by: str | None, value: str, part: int | None) -> None:
+    """Of the step that is listed the value of the cell, of all steps together their sum."""
+    trace = _trace()
+    table = PANES[pane].build(trace, part, by)
+    times = step_times(trace, pane, by, table)
+    assert times is not None
+    listed = times.sum(axis=1) if part is None else times[:, part - 1]
+    assert np.allclose(listed, np.nan_to_num(table[value].values))
+    assert times.max() == pytest.approx(0.9)
+
+
+def test_a_row_has_the_family_that_most_of_its_time_is() -> None:
+    trace = _trace()
+    table = PANES["ops"].build(trace)
+    found = row_families(trace, "ops", None, table)
+    assert found is not None
+    by_name = {str(table["name"].cell(row)): int(found[row]) for row in range(len(table))}
+    assert by_name["aten::mm"] == Family.GEMM
+    assert by_name["ProfilerStep*"] == -1

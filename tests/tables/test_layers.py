@@ -22,7 +22,6 @@ from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.tables.layer_modules import common_module, layer_modules
 from tracetui.tables.layers import (
     ABOUT_LAYERS,
     NO_LAYERS,
@@ -31,6 +30,7 @@ from tracetui.tables.layers import (
     TAIL,
     layer_parts,
 )
+from tracetui.tables.repeats import common_module, layer_modules
 
 LAYER = ["qkv", "attention", "out", "norm"]
 

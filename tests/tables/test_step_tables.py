@@ -1,4 +1,4 @@
-"""The table of a step is that part of the table of the whole trace, and takes no work that is not about it."""
+"""The steps pane, and steps that differ from the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import step_index, within
 from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
+from tracetui.model.table import Table, numbers, texts
 from tracetui.panes import PANES
+from tracetui.tables.step_table import odd_steps, part_times
 
 TRACES = {"made": training, "recorded": lambda: loaded(SAMPLES / "mlp_train_cpu.json.gz")}
 SINGLE_ROWS = ("kernels", "launches", "occupancy", "memory", "gaps")
@@ -121,3 +123,59 @@ def test_the_delay_of_a_step_is_that_of_its_own_launches() -> None:
     ]
     rows = list(PANES["steps"].build(with_steps(make_trace(events), "part")).rows())
     assert [(row["kernels"], row["launch_delay_us"]) for row in rows] == [(1, 0.3), (2, 0.01)]
+
+
+def _steps(busy: list[float], comm: list[float], idle: list[float], kind: list[str | None] | None = None) -> Table:
+    return Table(
+        (
+            numbers("period_us", np.array(busy) + np.array(idle)),
+            numbers("exposed_comm_us", np.array(comm)),
+            numbers("gpu_idle_us", np.array(idle)),
+            texts("kind", kind or [None] * len(busy)),
+        )
+    )
+
+
+def test_the_parts_of_a_step_that_overlaps_the_one_before_are_its_period() -> None:
+    """Its own work is more than its period, of two devices: the bar, its length and its change are of the period."""
+    period, idle = np.array([100.0, 100.0, 140.0]), np.array([10.0, 10.0, 20.0])
+    columns = {"period_us": period, "gpu_busy_us": period + 50, "exposed_comm_us": np.full(3, 200.0)}
+    columns |= {"gpu_idle_us": 2 * idle, "idle_pct": 100 * idle / period}
+    table = Table(tuple(numbers(name, values) for name, values in columns.items()))
+    assert np.sum(list(part_times(table).values()), axis=0).tolist() == [100.0, 100.0, 140.0]
+    assert part_times(table)["idle"].tolist() == [10.0, 10.0, 20.0]
+    odd = odd_steps(table)[2]
+    assert odd is not None and round(odd.change, 6) == 0.4
+
+
+def test_a_shorter_step_that_communicates_longer_is_odd() -> None:
+    """Its length alone says nothing: what grew comes first."""
+    table = _steps([200, 200, 200, 260], [60, 60, 60, 120], [150, 150, 151, 80])
+    usual, _, _, odd = odd_steps(table)
+    assert usual is not None and usual.parts == ()
+    assert odd is not None and odd.change < 0
+    assert odd.parts == (("comm", 60.0), ("idle", -70.0))
+
+
+def test_parts_below_a_twentieth_of_the_step_are_usual() -> None:
+    """A part that doubles and is small makes no step odd."""
+    odd = odd_steps(_steps([100, 100, 109], [4, 4, 13], [100, 100, 100]))[2]
+    assert odd is not None and odd.parts == ()
+
+
+def test_each_kind_has_a_median_of_its_own() -> None:
+    """A prefill among decodes is another kind of step, and one alone cannot be compared."""
+    table = _steps([10, 10, 10, 500], [0] * 4, [1] * 4, ["decode", "decode", "decode", "prefill"])
+    found = odd_steps(table)
+    assert found[3] is None
+    assert found[0] is not None and found[0].parts == ()
+
+
+def test_without_a_gpu_the_cpu_time_is_the_only_part() -> None:
+    """Steps of a trace without GPU differ in their time on the CPU."""
+    nothing = np.full(3, np.nan)
+    names = "period_us", "exposed_comm_us", "gpu_idle_us"
+    table = Table((*(numbers(name, nothing) for name in names), numbers("dur_us", np.array([10.0, 10.0, 20.0]))))
+    assert list(part_times(table)) == ["CPU"]
+    odd = odd_steps(table)[2]
+    assert odd is not None and odd.parts == (("CPU", 10.0),)

@@ -11,8 +11,7 @@ from tests.support.waiting import until
 from tracetui.drawing.timeline.grid import DOT, label_width
 from tracetui.drawing.timeline.palette import palette
 from tracetui.idle.gaps import gap_causes_of
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import WORDS
+from tracetui.idle.waits import WORDS, idleness
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import read_view_string
 from tracetui.reading.load import load

@@ -13,9 +13,8 @@ from tests.support.traces import loaded
 from tracetui.errors import Unanswerable, UsageError
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.trace import Trace
-from tracetui.whatif.changes import OFFERED, Reliability, read_change, split_changes
 from tracetui.whatif.launch_queue import launch_queue
-from tracetui.whatif.prediction import predict
+from tracetui.whatif.prediction import OFFERED, Reliability, predict, read_change, split_changes
 from tracetui.whatif.replay import recorded, span
 
 

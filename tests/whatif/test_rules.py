@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.launch_machine import PROGRAMS, Altered, run
 from tracetui.model.trace import Trace
-from tracetui.whatif.changes import change, read_change
 from tracetui.whatif.launch_queue import LaunchQueue, Pairs, launch_queue
-from tracetui.whatif.prediction import Interval, predict
+from tracetui.whatif.prediction import Interval, change, predict, read_change
 from tracetui.whatif.replay import anchored, free, recorded, replay, span
 
 CLOSE = 0.015

@@ -28,8 +28,7 @@ from mcp.types import (
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from tracetui import __version__
-from tracetui.agents.answers import TEXTS, refusal
-from tracetui.agents.tools import Tools
+from tracetui.agents.tools import TEXTS, Tools, refusal
 from tracetui.crash_report import crash_message
 from tracetui.errors import TracetuiError
 

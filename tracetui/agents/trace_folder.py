@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from tracetui.errors import NotFound, TraceError, UsageError
 from tracetui.files import NO_FILE, is_url
 from tracetui.model.trace import Trace
-from tracetui.opening.capture_files import beside, names_near, with_captures
-from tracetui.opening.compile_logs import logs_in, own_log, with_compile_log
+from tracetui.opening.capture_files import beside, logs_in, names_near, own_log, with_captures, with_compile_log
 from tracetui.opening.rank_folder import FILE_SUFFIXES, RankOptions, open_rank_set, rank_candidates
 from tracetui.opening.rank_reading import SummaryWork
 from tracetui.opening.trace_opening import OpenOptions, open_trace

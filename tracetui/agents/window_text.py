@@ -14,9 +14,9 @@ from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import UsageError
 from tracetui.idle.gaps import gap_before, idle_blocks
-from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import median_step, scope_windows
-from tracetui.kernel_names.explanations import explanation
+from tracetui.idle.waits import idleness
+from tracetui.kernel_names.slice_names import explanation
 from tracetui.linking.links import links
 from tracetui.linking.placement import activities_of_step_number, chosen
 from tracetui.model.intervals import Int64, TimeRange

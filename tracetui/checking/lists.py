@@ -41,8 +41,7 @@ from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.panes import PANES
 from tracetui.serving.request_table import NO_REQUESTS
 from tracetui.serving.serving_table import NOT_SERVED
-from tracetui.tables.compilations import has_compilations
-from tracetui.tables.compiles import NO_LOG
+from tracetui.tables.compiles import NO_LOG, has_compilations
 from tracetui.tables.counter_table import NO_COUNTERS
 from tracetui.tables.layers import NO_LAYERS
 

@@ -160,11 +160,11 @@ def _check(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
     if is_folder(options.trace):
-        from tracetui.checking.rank_check import rank_report
+        from tracetui.checking.rank_and_snapshot_checks import rank_report
 
         return rank_report(_ranks(options), assertions)
     if is_snapshot_file(options.trace):
-        from tracetui.checking.snapshot_check import snapshot_report
+        from tracetui.checking.rank_and_snapshot_checks import snapshot_report
 
         return snapshot_report(_history(options), assertions)
     from tracetui.checking.report import report, usual
@@ -187,8 +187,7 @@ def _with_history(checked: CheckReport, side: Side, options: argparse.Namespace)
     from tracetui.checking.values import Amount, unit_of
     from tracetui.comparing.noise import Change
     from tracetui.history.digest import digest
-    from tracetui.history.series import history, run_of
-    from tracetui.history.shifts import like, verdicts
+    from tracetui.history.series import history, like, run_of, verdicts
     from tracetui.model.quantities import quantity
     from tracetui.opening.rank_reading import SummaryWork
 
@@ -264,14 +263,14 @@ def _names(options: argparse.Namespace) -> int:
         raise UsageError("--names has no JUnit form and no summary: choose --format text, json or md.")
     _require_writable(options)
     if is_folder(options.trace):
-        from tracetui.checking.rank_check import rank_names
+        from tracetui.checking.rank_and_snapshot_checks import rank_names
 
         if options.format != "text":
             raise UsageError("The names of a set of ranks are printed as text alone.")
         _write_results(names_text(rank_names(_ranks(options))), options)
         return 0
     if is_snapshot_file(options.trace):
-        from tracetui.checking.snapshot_check import snapshot_names
+        from tracetui.checking.rank_and_snapshot_checks import snapshot_names
 
         if options.format != "text":
             raise UsageError("The names of a memory snapshot are printed as text alone.")

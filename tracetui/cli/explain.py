@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.agents.window_text import row_of
-    from tracetui.kernel_names.explanations import explanation
+    from tracetui.kernel_names.slice_names import explanation
     from tracetui.model.trace import Kind
     from tracetui.model.viewpoint import read_view_string
 

@@ -58,8 +58,7 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.drawing.text import history_text
-    from tracetui.history.series import history
-    from tracetui.history.shifts import require_measures
+    from tracetui.history.series import history, require_measures
     from tracetui.opening.rank_reading import SummaryWork
 
     if not os.path.isdir(options.folder):

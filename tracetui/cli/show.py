@@ -188,8 +188,7 @@ def print_overview(trace: Trace, part: Part | None) -> None:
     from tracetui.drawing.overview.canvas import Look
     from tracetui.drawing.overview.picture import Picture, strip_cells
     from tracetui.drawing.text.readable_table import recorded_on
-    from tracetui.overview.overview_table import kept_overview
-    from tracetui.overview.strip import strip_of
+    from tracetui.overview.overview_table import kept_overview, strip_of
 
     on_screen = is_drawn()
     width = shutil.get_terminal_size().columns if on_screen else asked_width(os.environ) or OVERVIEW_CELLS

@@ -27,8 +27,7 @@ from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
-    from tracetui.sql.database import Database
-    from tracetui.sql.results import QueryResult
+    from tracetui.sql.database import Database, QueryResult
 
 HELP = "ask a trace, several, or the ranks of a run with SQL"
 
@@ -171,7 +170,7 @@ def _answer(database: Database, query: str, options: argparse.Namespace) -> None
     limit = options.limit if options.limit is not None else DEFAULT_ROWS if on_screen else MAX_ROWS
     result = database.query(query, max_rows=limit, seconds=options.seconds)
     if options.format == "parquet":
-        from tracetui.sql.results import write_parquet
+        from tracetui.sql.database import write_parquet
 
         with TemporaryDirectory() as folder, output(options.output, options.force) as sink:
             write_parquet(result.table, path := str(Path(folder, "rows.parquet")))

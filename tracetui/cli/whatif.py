@@ -46,8 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.drawing.text.whatif_text import as_json, as_lines
-    from tracetui.whatif.changes import read_change
-    from tracetui.whatif.prediction import predict
+    from tracetui.whatif.prediction import predict, read_change
 
     for text in options.changes:
         read_change(text)

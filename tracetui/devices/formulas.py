@@ -62,7 +62,7 @@ def size_of(text: str) -> float | None:
 
 
 def precision_of(text: str) -> str:
-    """The column of `peaks.PRECISIONS` for products of such tensors, empty for none."""
+    """The precision in `Peaks.rates` for products of such tensors, empty for none."""
     name = plain_type(text)
     return "fp8" if name.startswith("Float8") else _PRECISIONS.get(name, "")
 
@@ -88,7 +88,7 @@ class Work:
     bytes: float | None = None
     """Minimum memory traffic: every input read once, every output written once."""
     precision: str = ""
-    """The applicable peak rate, one of `peaks.PRECISIONS`, before the kernel's name is considered."""
+    """The applicable peak rate, by its precision in `Peaks.rates`, before the kernel's name is considered."""
 
 
 NOTHING = Work()

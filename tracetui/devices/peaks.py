@@ -17,9 +17,6 @@ from typing import Any
 from tracetui.frozen import frozen
 from tracetui.model.recorded import whole_number
 
-PRECISIONS = ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
-"""Columns of rates; bf16 counts as fp16, and fp32 is that of the vector units."""
-
 
 @frozen(eq=True, slots=True)
 class Peaks:
@@ -33,7 +30,10 @@ class Peaks:
     clock: float
     """Boost clock in GHz at which the Tensor Cores reach their rate; 0 where it is not published."""
     rates: Mapping[str, float]
-    """TFLOP/s (TOP/s for int8) by precision; a missing precision is unknown or not supported."""
+    """TFLOP/s (TOP/s for int8) by precision: fp32, tf32, fp16, fp8, int8, fp4; a missing one is unknown or unsupported.
+
+    bf16 counts as fp16, and fp32 is that of the vector units.
+    """
     bandwidth: float | None
     """Memory bandwidth in GB/s."""
     cache: float | None

@@ -22,8 +22,8 @@ from tracetui.model.quantities import short_percent
 from tracetui.model.table import Column, Table
 from tracetui.model.trace import Float64, Trace
 from tracetui.panes import PANES
-from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times, scale_of_bars
-from tracetui.tables.row_work import row_families, step_times
+from tracetui.tables.kernels import row_families, step_times
+from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times, scale_of_bars
 
 Piece = tuple[str, Hue | None]
 """Text, and its hue; None for the colour of the row."""

@@ -24,8 +24,8 @@ from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
+from tracetui.linking.autograd import PHASE_NAMES, Phase
 from tracetui.linking.groups import combinations, distinct
-from tracetui.linking.phases import PHASE_NAMES, Phase
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, rounded_percent, short_percent
 from tracetui.model.table import Strings, Table

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
-from tracetui.linking.phases import Phase
+from tracetui.linking.autograd import Phase
 from tracetui.model.quantities import short_percent
 
 

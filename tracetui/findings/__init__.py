@@ -15,8 +15,8 @@ from tracetui.errors import AnalysisFailed
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import gap_before
-from tracetui.idle.idleness import idleness
 from tracetui.idle.verdict import BUSY, Verdict, verdict_on
+from tracetui.idle.waits import idleness
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_kinds import left_out_steps
 from tracetui.linking.step_sources import steps_sentence

@@ -43,7 +43,7 @@ from tracetui.model.quantities import counted, duration, size
 from tracetui.model.recorded import whole_number
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
-from tracetui.tables.compilations import Recompiled, compilations, has_compilations, recompiled
+from tracetui.tables.compiles import Recompiled, compilations, has_compilations, recompiled
 from tracetui.tables.launches import LAUNCH_NAME
 
 MAX_NAMED_CALLS = 4

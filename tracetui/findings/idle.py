@@ -16,9 +16,8 @@ from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_
 from tracetui.findings.training import optimizer_loop_idle
 from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
-from tracetui.idle.idleness import device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
-from tracetui.idle.waits import Cause, sync_calls
+from tracetui.idle.waits import Cause, device_order, idleness, sync_calls, unrecorded_holes
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, names_of, op_rows
 from tracetui.linking.placement import step_index

@@ -13,8 +13,7 @@ from tracetui.findings.scope import Scope
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.idle_parts import IdleParts, clock_skew, late_gaps
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import OVERHEAD, Cause
+from tracetui.idle.waits import OVERHEAD, Cause, idleness
 from tracetui.linking.frames import MODULE, is_own
 from tracetui.linking.groups import group
 from tracetui.linking.links import activities_between, op_rows

@@ -24,7 +24,7 @@ from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL
 from tracetui.model.trace import Float64, Trace
-from tracetui.tables.layer_modules import layer_purposes
+from tracetui.tables.repeats import layer_purposes
 
 _FAMILIES = {
     Family.GEMM: "GEMM",

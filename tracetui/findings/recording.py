@@ -13,13 +13,11 @@ from tracetui.findings.gemm import fp32_rows
 from tracetui.findings.idle_time import idle_cost, parts_of
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of_share
 from tracetui.frozen import frozen
-from tracetui.health.health_table import doubt_of, doubtful_checks
+from tracetui.health.health_table import CLOCK_CHECK, LENGTH_CHECK, doubt_of, doubtful_checks, stack_cost
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
 from tracetui.health.recording_checks import CLIPPED_CHECK
-from tracetui.health.time_checks import CLOCK_CHECK, LENGTH_CHECK, stack_cost
 from tracetui.idle.idle_parts import clock_skew
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import Cause
+from tracetui.idle.waits import Cause, idleness
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import group
 from tracetui.linking.links import calls_named, links, op_rows
@@ -31,7 +29,7 @@ from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.recorded import COMPILE_PHASES
 from tracetui.model.results import kept
 from tracetui.model.trace import WITH_NVTX, Kind, Trace
-from tracetui.tables.compilations import has_compilations
+from tracetui.tables.compiles import has_compilations
 
 MAX_NAMED_OPS = 3
 """Maximum operators of a CPU named in a sentence."""

@@ -15,10 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from tracetui.frozen import frozen
-from tracetui.health.time_checks import impossible_activities, stack_cost
+from tracetui.health.health_table import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
 from tracetui.idle.idle_parts import IdleParts
-from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.scope_times import (
     IdleStretches,
     cpu_times,
@@ -27,7 +26,7 @@ from tracetui.idle.scope_times import (
     scope_title,
     scope_windows,
 )
-from tracetui.idle.waits import Cause, sync_calls
+from tracetui.idle.waits import Cause, device_order, idleness, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.kernel_names.slice_names import is_serving
 from tracetui.linking.autograd import BACKWARD

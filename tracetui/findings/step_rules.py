@@ -14,10 +14,9 @@ from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import StepTimes, step_exposure, step_spans, step_times
 from tracetui.idle.idle_parts import idle_by_step
-from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import idle_within, step_periods
 from tracetui.idle.thread_causes import indicating_slices
-from tracetui.idle.waits import WORDS, Cause
+from tracetui.idle.waits import WORDS, Cause, idleness
 from tracetui.linking.groups import group
 from tracetui.linking.links import calls_named
 from tracetui.linking.placement import chosen, step_index
@@ -28,9 +27,9 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
-from tracetui.serving.batch_cost import is_padded, line_of
+from tracetui.serving.cost_tables import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
-from tracetui.tables.odd_steps import COMPUTE, CPU, odd_among, parts_of_periods
+from tracetui.tables.step_table import COMPUTE, CPU, odd_among, parts_of_periods
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""

@@ -11,7 +11,7 @@ import numpy as np
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, longest, optimizer_steps, severity_of_share
 from tracetui.frozen import frozen
-from tracetui.idle.idleness import idleness
+from tracetui.idle.waits import idleness
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import group
 from tracetui.linking.links import links, names_of, op_rows

@@ -30,7 +30,7 @@ from tracetui.model.trace import ALL_DEVICES, Kind, LaneKind, Trace
 from tracetui.operators.key_averages import has_shapes
 from tracetui.operators.ops import has_allocations
 from tracetui.operators.views import idle_view_rows
-from tracetui.tables.compilations import compilations
+from tracetui.tables.compiles import compilations
 from tracetui.tables.occupancy import queries
 from tracetui.tables.range_table import range_of
 

@@ -21,12 +21,11 @@ from tracetui.idle.idle_parts import (
     main_causes,
     sums_by_cause,
 )
-from tracetui.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.verdict import verdict_on
-from tracetui.idle.waits import WORDS, Cause
-from tracetui.linking.call_sites import launch_site_columns, launch_site_of, site_groupings
+from tracetui.idle.waits import MIN_GAP_NS, WORDS, Cause, Idleness, idleness
 from tracetui.linking.groups import count_within, distinct, group
+from tracetui.linking.lines import launch_site_columns, launch_site_of, site_groupings
 from tracetui.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import clock_skew
-from tracetui.idle.idleness import device_order, idleness
+from tracetui.idle.waits import device_order, idleness
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import busy_stretches, links

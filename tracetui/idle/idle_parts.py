@@ -16,9 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.frozen import Parallel, frozen
-from tracetui.idle.idleness import Idleness, device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import ThreadCauses, indicating_slices, stalled_calls, start_up_calls, thread_causes
-from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, STREAM_WAIT, Cause, queue_depth, queueing
+from tracetui.idle.waits import (
+    MIN_FULL_QUEUE,
+    OVERHEAD,
+    STREAM_WAIT,
+    Cause,
+    Idleness,
+    device_order,
+    idleness,
+    queue_depth,
+    queueing,
+    unrecorded_holes,
+)
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import before_capture, step_index

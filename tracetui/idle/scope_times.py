@@ -20,9 +20,8 @@ from tracetui.idle.idle_parts import (
     late_gaps,
     usual_latency,
 )
-from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.thread_causes import thread_causes
-from tracetui.idle.waits import OVERHEAD, Cause, final_flush
+from tracetui.idle.waits import OVERHEAD, Cause, device_order, final_flush, idleness
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index

@@ -23,7 +23,6 @@ from tracetui.devices.roofline import bound_share
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import Exposure, GpuSpans, exposure, gaps_of, step_exposure, step_spans, trace_span
 from tracetui.idle.idle_parts import after_sync, idle_by_cause
-from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.scope_times import (
     LONG_OVERHEAD,
     MAX_SHORT_GAP_NS,
@@ -34,7 +33,7 @@ from tracetui.idle.scope_times import (
     scope_windows,
     step_periods,
 )
-from tracetui.idle.waits import WORDS, Cause
+from tracetui.idle.waits import WORDS, Cause, device_order, idleness
 from tracetui.linking.groups import PartSums
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within

@@ -1,12 +1,19 @@
-"""Family and short name of slices, for lanes and tables; `names` decodes the whole name."""
+"""Family and short name of slices, for lanes and tables, where `names` decodes the whole name; explanations of events
+in three sentences, from the page `events.md`, of which docs/events.md is a copy.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fnmatch import translate
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names import MAX_SHORT_NAME, OPERAND_CONVERSION, Family, Purpose, decode
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.results import kept
@@ -124,3 +131,49 @@ def is_operand_conversion(name: str) -> bool:
 def short_kernel(name: str) -> str:
     """A kernel in at most 40 characters: `GEMM bf16 128x256x64 NN`, `add<bf16> vec4`."""
     return decode(name).short
+
+
+PAGE = Path(__file__).with_name("events.md")
+_ENTRY = re.compile(r"^### (.+)\n((?:`[^`\n]+` ?)+)\n\n(.+)$", re.MULTILINE)
+
+
+@frozen(eq=True)
+class Explanation:
+    """An entry of the page."""
+
+    title: str
+    """The event in a few words: `A launch of a kernel`."""
+    patterns: tuple[str, ...]
+    """Names with `*` for any text, `family:` and `kind:`."""
+    text: str
+    """Its sentences."""
+
+
+@cache
+def explanations() -> tuple[Explanation, ...]:
+    """All entries, in the order of the page, which is read when the first is asked for."""
+    return tuple(
+        Explanation(title, tuple(re.findall(r"`([^`]+)`", patterns)), text)
+        for title, patterns, text in _ENTRY.findall(PAGE.read_text(encoding="utf-8"))
+    )
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], Explanation], ...]:
+    # `[` stands for itself, as names have it.
+    return tuple(
+        (re.compile("|".join(translate(each.replace("[", "[[]")) for each in entry.patterns), re.DOTALL), entry)
+        for entry in explanations()
+    )
+
+
+def explanation(name: str, kind: Kind | None = None) -> Explanation | None:
+    """The entry for a slice of a name and a kind; without a kind that of the name alone, None where there is none."""
+    entry = next((entry for pattern, entry in _patterns() if pattern.match(name)), None)
+    if entry is not None:
+        return entry
+    family = decode(name, Kind.KERNEL if kind is None else kind).family
+    is_kernel = kind == Kind.KERNEL or (kind is None and family != Family.OTHER)
+    labels = [f"family:{family.name.lower()}"] if is_kernel else []
+    labels += [] if kind is None else [f"kind:{kind.name.lower()}"]
+    return next((each for label in labels for each in explanations() if label in each.patterns), None)

@@ -20,7 +20,6 @@ from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, profiler_steps
-from tracetui.linking.loop_series import loop_series
 from tracetui.linking.replays import replays
 from tracetui.linking.step_names import FORWARD, pattern_words
 from tracetui.linking.step_series import (
@@ -30,6 +29,7 @@ from tracetui.linking.step_series import (
     frame_series,
     is_training,
     lookup_series,
+    loop_series,
     partners,
 )
 from tracetui.linking.trees import is_named, lane_numbers

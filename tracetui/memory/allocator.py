@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, no_gpu, op_rows
 from tracetui.linking.placement import time_within, within
@@ -57,7 +57,7 @@ _ALLOCATES = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
 
 
 @frozen
-class Allocator:
+class Allocator(Parallel):
     """Parallel arrays, one entry per event of an allocator, in the order of time."""
 
     time: Int64
@@ -80,9 +80,6 @@ class Allocator:
     """Bytes allocated less bytes freed on the device since the recording began."""
     address: Int64
     """NULL where the trace does not say."""
-
-    def __len__(self) -> int:
-        return len(self.time)
 
     @cached_property
     def partner(self) -> Int64:

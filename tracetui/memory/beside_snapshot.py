@@ -17,10 +17,8 @@ from tracetui.model.quantities import counted, duration
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import Counter, Trace
-from tracetui.snapshots.frames import frames_of
-from tracetui.snapshots.history import OLDER, DeviceHistory, history_of
-from tracetui.snapshots.holders import OLDER_ROW
-from tracetui.snapshots.segment_map import MAX_SLACK
+from tracetui.snapshots.history import MAX_SLACK, OLDER, DeviceHistory, history_of
+from tracetui.snapshots.holders import OLDER_ROW, frames_of
 
 MAX_CLOCKS_NS = 10**9
 """Maximum difference of the clocks."""

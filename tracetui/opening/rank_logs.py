@@ -12,8 +12,7 @@ from tracetui.errors import TraceError, UsageError
 from tracetui.files import NO_FILE, is_url
 from tracetui.model.quantities import counted
 from tracetui.opening.cache_folder import SUMMARIES
-from tracetui.opening.capture_files import rank_in
-from tracetui.opening.compile_logs import is_log, logs_below, logs_in, own_log
+from tracetui.opening.capture_files import is_log, logs_below, logs_in, own_log, rank_in
 from tracetui.opening.rank_reading import SummaryKind, SummaryWork, read_summaries
 from tracetui.ranks.compiling import LOG_VERSION, LogSummary, RankLog, summarise_compile_log
 from tracetui.reading.load import load

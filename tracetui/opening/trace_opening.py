@@ -96,7 +96,7 @@ def open_trace(
     beside = _log_names(path) if NO_FILE not in (options.compile_log, options.requests) else []
     has_log = "TORCH_TRACE" in os.environ or any(".log" in name for name in beside)
     if options.compile_log != NO_FILE and (options.compile_log or has_log):
-        from tracetui.opening.compile_logs import with_compile_log
+        from tracetui.opening.capture_files import with_compile_log
 
         trace = with_compile_log(trace, options.compile_log, cancelled)
     if options.requests != NO_FILE and (options.requests or beside):

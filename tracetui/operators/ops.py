@@ -16,10 +16,10 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.linking.autograd import autograd
-from tracetui.linking.call_sites import SITES, site_column, site_groupings
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Groups, combinations, distinct, group
+from tracetui.linking.lines import SITES, site_column, site_groupings
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import positions_of_step, time_within, within
 from tracetui.linking.replays import replays

@@ -18,7 +18,6 @@ from tracetui.errors import AnalysisFailed
 from tracetui.findings import finding_list
 from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.frozen import frozen
-from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import (
     idle_stretches,
     idle_within,
@@ -28,12 +27,12 @@ from tracetui.idle.scope_times import (
     times_in_words,
 )
 from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence, scope_utilisation
-from tracetui.idle.waits import WORDS, Cause, sync_calls
+from tracetui.idle.waits import WORDS, Cause, device_order, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
-from tracetui.linking.call_sites import known_sites
+from tracetui.linking.autograd import PHASE_WORDS, Phase, phase_spans
 from tracetui.linking.groups import distinct
+from tracetui.linking.lines import known_sites
 from tracetui.linking.links import links, op_rows
-from tracetui.linking.phases import PHASE_WORDS, Phase, phase_spans
 from tracetui.linking.placement import within
 from tracetui.linking.step_kinds import averaged_steps, kind_words
 from tracetui.linking.step_sources import NONE
@@ -44,7 +43,7 @@ from tracetui.model.results import attempted, failures_in_words, guarded
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, part_times
+from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, part_times
 
 MAX_ROWS = 40
 """Maximum kernels, operators and source lines: more than any screen has lines for."""

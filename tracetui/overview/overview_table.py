@@ -1,20 +1,119 @@
-"""The pane `overview`: its entries as rows."""
+"""The pane `overview`: its entries as rows, and the time in as many cells as a line has: the CPU by phase, the GPU by
+family, idle time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
+from tracetui.frozen import frozen
+from tracetui.kernel_names.slice_names import Family, families
 from tracetui.model import columns as col
-from tracetui.model.intervals import Part
+from tracetui.model.intervals import Int64, Part, covered_within
 from tracetui.model.pane import Pane
 from tracetui.model.results import KEPT, keep_guarded, kept
 from tracetui.model.table import NULL, Table, micros, numbers, texts
-from tracetui.model.trace import Trace
-from tracetui.overview.facts import Overview, left_out_words, length_words, overview_of
+from tracetui.model.trace import Float64, Trace
+from tracetui.overview.facts import (
+    FAMILY_WORDS,
+    Overview,
+    device_rows,
+    family_spans,
+    left_out_words,
+    length_words,
+    overview_of,
+    phase_times,
+)
 from tracetui.panes import PANES
+
+MIN_PHASE_SHARE = 0.08
+"""Minimum share of a cell that a phase has to be drawn in it."""
+MOVES = (Family.COPY, Family.COMMUNICATION)
+"""Families that move data, and compute nothing."""
+
+
+@frozen
+class Strip:
+    """Shares (0 to 1) of each cell of a line of time; means over the devices."""
+
+    start: int
+    """In ns."""
+    end: int
+    families: dict[Family, Float64]
+    """The share of each family that ran at all."""
+    idle: Float64
+    runs: tuple[tuple[int, int, Family, int, float], ...]
+    """Longer stretches in which one family has most of 8 cells: first cell, cells, the family, its activities, and
+    the time in ns that they cover."""
+    phase_runs: tuple[tuple[int, int, str, str, float], ...]
+    """Stretches in which one of `cpu_phases` has most of each cell: first cell, cells, name, key and time in ns."""
+
+
+def strip_of(trace: Trace, overview: Overview, cells: int) -> Strip:
+    """The strip of the time from the beginning of a scope to its end."""
+    start, end = overview.windows[0][0], overview.windows[-1][1]
+    edges = np.linspace(start, end, cells + 1).astype(np.int64)
+    low, high = edges[:-1], np.maximum(edges[1:], edges[:-1] + 1)
+    spent = {family: np.zeros(cells) for family in FAMILY_WORDS}
+    starts: dict[Family, list[Int64]] = {family: [] for family in FAMILY_WORDS}
+    devices, slices = 0, trace.slices
+    for rows in device_rows(trace):
+        devices += 1
+        mine = rows[(slices.end[rows] > start) & (slices.start[rows] < end)]
+        of_row = families(trace, mine)
+        for family, _, begin, stop in family_spans(trace, mine):
+            spent[family] += covered_within(begin, stop, low, high) / (high - low)
+            # Activities that follow at once, or run beside others, are not one in number.
+            starts[family].append(slices.start[mine[of_row == family]])
+    shares = {family: values / devices for family, values in spent.items() if values.any()}
+    busy = sum(shares.values()) if shares else np.zeros(cells)
+    phases = _phase_runs(phase_times(trace, low, high), high - low)
+    runs = _family_runs(shares, (end - start) / cells, starts, edges)
+    return Strip(start, end, shares, np.clip(1 - busy, 0, 1), runs, phases)
+
+
+def _stretches(values: Int64) -> list[tuple[int, int]]:
+    """First and one behind the last index of each stretch of equal values."""
+    edges = np.flatnonzero(np.diff(values)) + 1
+    bounds = [0, *edges.tolist(), len(values)]
+    return list(pairwise(bounds)) if len(values) else []
+
+
+def _phase_runs(times: list[tuple[str, str, Int64]], cells: Int64) -> tuple[tuple[int, int, str, str, float], ...]:
+    share = np.array([spent / cells for _, _, spent in times])
+    best = np.where(share.max(axis=0) < MIN_PHASE_SHARE, -1, np.argmax(share, axis=0))
+    return tuple(
+        (first, last - first, *times[int(best[first])][:2], float(times[int(best[first])][2][first:last].sum()))
+        for first, last in _stretches(best)
+        if best[first] >= 0
+    )
+
+
+def _family_runs(
+    shares: dict[Family, Float64], cell_ns: float, starts: dict[Family, list[Int64]], edges: Int64
+) -> tuple[tuple[int, int, Family, int, float], ...]:
+    """Stretches in which one computing family has most of the eight cells around each."""
+    computing = [family for family in shares if family not in MOVES]
+    if not computing:
+        return ()
+    kernel = np.ones(8)
+    smooth = np.array([np.convolve(shares[family], kernel, "same") for family in computing])
+    best = np.where(smooth.max(axis=0) > 0.4, np.argmax(smooth, axis=0), -1)
+    begins = {family: np.sort(np.concatenate(starts[family])) for family in computing if starts[family]}
+    runs = []
+    for first, last in _stretches(best):
+        if best[first] < 0 or last - first < 4:
+            continue
+        family = computing[int(best[first])]
+        ns = float(shares[family][first:last].sum() * cell_ns)
+        began = begins[family]
+        number = int(np.searchsorted(began, edges[last]) - np.searchsorted(began, edges[first]))
+        runs.append((first, last - first, family, number, ns))
+    return tuple(runs)
 
 
 def kept_overview(trace: Trace, part: Part | None, told: Callable[[Overview], None] = lambda _: None) -> Overview:

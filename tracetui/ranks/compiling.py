@@ -23,7 +23,7 @@ from tracetui.model.trace import Trace
 from tracetui.ranks.clocks import Clocks
 from tracetui.ranks.matching import Matches
 from tracetui.ranks.waiting import Waiting
-from tracetui.tables.compilations import compilations, lane_spans, log_of, recompile_cause
+from tracetui.tables.compiles import compilations, lane_spans, log_of, recompile_cause
 
 LOG_VERSION = 1
 """Number of the layout of a summary."""

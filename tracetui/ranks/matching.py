@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.linking.groups import combinations, count_within
 from tracetui.model.intervals import Bool, Int64, run_starts
 from tracetui.model.table import NULL, Strings
@@ -43,16 +43,13 @@ STEADY = 0.05
 
 
 @frozen
-class Track:
+class Track(Parallel):
     """The collectives of a rank in a group, in order: parallel arrays."""
 
     token: Int64
     """Number of its operation, elements and type; equal on all ranks."""
     end: Int64
     """In ns on the rank's own clock."""
-
-    def __len__(self) -> int:
-        return len(self.token)
 
 
 def aligned(first: Track, other: Track, same_clock: bool = False) -> Int64:
@@ -146,7 +143,7 @@ def _nearest(ends: Int64, moments: Int64) -> Int64:
 
 
 @frozen
-class Entries:
+class Entries(Parallel):
     """The collectives of all ranks in one place: parallel columns, one entry per rank and collective."""
 
     rank: Int64
@@ -171,12 +168,9 @@ class Entries:
     instance: Int64
     """Number of the operation that ranks have in common, -1 for what has no partner and can have none."""
 
-    def __len__(self) -> int:
-        return len(self.rank)
-
 
 @frozen
-class Instances:
+class Instances(Parallel):
     """The operations that ranks have in common: parallel columns, one entry per operation."""
 
     operation: Int64
@@ -195,9 +189,6 @@ class Instances:
     """True where it was matched by order alone, or without a group."""
     root: Int64
     """Index of the rank that is the root among those that are there, -1 where that is not known."""
-
-    def __len__(self) -> int:
-        return len(self.operation)
 
     @property
     def is_symmetric(self) -> Bool:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.frozen import frozen
+from tracetui.frozen import Parallel, frozen
 from tracetui.model.intervals import covered_within
 from tracetui.model.recorded import GroupRecord, RankHeader, shared_ranks
 from tracetui.model.table import NULL
@@ -100,7 +100,7 @@ class CommGroup:
 
 
 @frozen
-class RankSteps:
+class RankSteps(Parallel):
     """Parallel columns, one entry per step: its period, and the idle time in it (R3.90, R3.30)."""
 
     number: Int64
@@ -108,9 +108,6 @@ class RankSteps:
     end: Int64
     idle: Int64
     """Time in ns of the period in which a device ran nothing, summed over the devices; NULL without GPU activities."""
-
-    def __len__(self) -> int:
-        return len(self.number)
 
     @property
     def median(self) -> int:
@@ -125,7 +122,7 @@ class RankSteps:
 
 
 @frozen
-class RankCollectives:
+class RankCollectives(Parallel):
     """Parallel columns, one entry per collective in order of start."""
 
     start: Int64
@@ -168,9 +165,6 @@ class RankCollectives:
     """The part of the stretch in which the rank compiled, whatever its device did; 0 without a log of torch.compile."""
     place: Int64
     """Index in `RankSummary.names` of what its host was in while the device was idle in the stretch, -1 for none."""
-
-    def __len__(self) -> int:
-        return len(self.start)
 
 
 @frozen

@@ -23,8 +23,6 @@ from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, r
 from tracetui.ranks.waiting import bus_bandwidth
 from tracetui.tables.expectations import NOTHING, Expectation, Observed
 
-NO_SHIFT = "Times of ranks on hosts without a collective in common are not compared."
-
 
 def ranks_table(ranks: RankSet) -> Table:
     """One row per rank, the one that others waited for most first."""

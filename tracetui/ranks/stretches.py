@@ -15,10 +15,10 @@ import numpy as np
 
 from tracetui.frozen import frozen
 from tracetui.idle.scope_times import idle_within, recorded_extent, step_periods
+from tracetui.linking.autograd import DATA_NAMES, PHASE_NAMES, Phase
 from tracetui.linking.frames import is_own
 from tracetui.linking.groups import combinations, count_within
 from tracetui.linking.links import links, op_rows
-from tracetui.linking.phases import DATA_NAMES, PHASE_NAMES, Phase
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, open_at

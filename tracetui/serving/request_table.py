@@ -18,7 +18,7 @@ from tracetui.model.recorded import FIRST_WALL_NS, Request, RequestLog
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Trace
-from tracetui.serving.step_facts import known
+from tracetui.serving.server_steps import known
 
 NO_REQUESTS = (
     "A trace alone knows steps, and no request: not when one came, how long it queued, when its first token left, nor "

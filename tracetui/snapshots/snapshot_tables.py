@@ -14,10 +14,16 @@ from tracetui.model import columns as col
 from tracetui.model.memory_snapshot import Action, MemorySnapshot
 from tracetui.model.quantities import count, counted, duration, size
 from tracetui.model.table import Table, numbers, texts
-from tracetui.snapshots.frames import frames_of
-from tracetui.snapshots.history import OLDER, DeviceHistory, fullest_device, history_of
-from tracetui.snapshots.holders import GROUPINGS, OLDER_ROW, holders
-from tracetui.snapshots.segment_map import SegmentMap, cheapest_hole, segment_map
+from tracetui.snapshots.history import (
+    OLDER,
+    DeviceHistory,
+    SegmentMap,
+    cheapest_hole,
+    fullest_device,
+    history_of,
+    segment_map,
+)
+from tracetui.snapshots.holders import GROUPINGS, OLDER_ROW, frames_of, holders
 
 MAX_NAMED = 3
 """Holders that a sentence names."""

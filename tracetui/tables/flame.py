@@ -16,8 +16,7 @@ import numpy as np
 
 from tracetui.frozen import Parallel, frozen
 from tracetui.idle.idle_parts import main_causes
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import WORDS
+from tracetui.idle.waits import WORDS, idleness
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
 from tracetui.linking.frames import MODULE, is_own, preorder
 from tracetui.linking.graph_nodes import graph_nodes

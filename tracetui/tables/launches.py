@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from tracetui.idle.waits import queue_depth, queueing
-from tracetui.linking.call_sites import SITES, site_column, site_columns, site_groupings, site_of
 from tracetui.linking.groups import group
+from tracetui.linking.lines import SITES, site_column, site_columns, site_groupings, site_of
 from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.linking.trees import lane_numbers

@@ -30,8 +30,17 @@ from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
-from tracetui.tables.layer_modules import common_module, common_op, layer_modules, layer_purposes, layers_of_modules
-from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
+from tracetui.tables.repeats import (
+    MIN_COVERED_SHARE,
+    MIN_REPEATS,
+    Repeat,
+    common_module,
+    common_op,
+    layer_modules,
+    layer_purposes,
+    layers_of_modules,
+    repeats,
+)
 
 HEAD, LAYER, BETWEEN, TAIL = range(4)
 PART_NAMES = ("head", "layer", "between", "tail")

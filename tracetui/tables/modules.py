@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.frozen import frozen
-from tracetui.idle.idleness import idleness
+from tracetui.idle.waits import idleness
 from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
 from tracetui.linking.links import links, no_gpu

@@ -11,8 +11,8 @@ import numpy as np
 
 from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.idle.verdict import totals
-from tracetui.linking.call_sites import site_columns, site_groupings, site_of
 from tracetui.linking.groups import combinations, distinct, group
+from tracetui.linking.lines import site_columns, site_groupings, site_of
 from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model import columns as col

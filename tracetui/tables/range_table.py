@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tracetui.idle.idle_parts import idle_parts
-from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.scope_times import scope_windows
-from tracetui.idle.waits import SYNC_NAME, WORDS, Cause
+from tracetui.idle.waits import SYNC_NAME, WORDS, Cause, device_order, idleness
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, no_gpu

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tracetui.errors import UsageError, nearest
 from tracetui.files import is_url
 from tracetui.frozen import frozen
-from tracetui.idle.idleness import idleness
+from tracetui.idle.waits import idleness
 from tracetui.linking.frames import function_of
 from tracetui.linking.lines import function_lines, has_lines, has_records, line_ids, pieces, place_of, recorded_lines
 from tracetui.linking.links import links

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tracetui.errors import UsageError
 from tracetui.frozen import frozen
+from tracetui.linking.autograd import PHASE_WORDS, phase_spans
 from tracetui.linking.groups import combinations
-from tracetui.linking.phases import PHASE_WORDS, phase_spans
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool
 from tracetui.model.trace import Trace

@@ -12,8 +12,7 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import slices_in_gaps
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import STREAM_WAIT, final_flush, sync_calls
+from tracetui.idle.waits import STREAM_WAIT, final_flush, idleness, sync_calls
 from tracetui.linking.chains import node_launches
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, latest_with_id, links, op_rows

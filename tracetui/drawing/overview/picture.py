@@ -34,8 +34,8 @@ from tracetui.overview.facts import (
     spare_words,
     trust_words,
 )
-from tracetui.overview.strip import Strip
-from tracetui.tables.odd_steps import CUT_BAR, scale_of_bars
+from tracetui.overview.overview_table import Strip
+from tracetui.tables.step_table import CUT_BAR, scale_of_bars
 from tracetui.text import clean
 
 MIN_SIDE_BY_SIDE = 100

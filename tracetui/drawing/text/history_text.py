@@ -16,8 +16,7 @@ from tracetui.drawing.hues import sparkline
 from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.export import FORMULA_SIGNS, lines, plain_rows, prose, sentence
 from tracetui.history.digest import MODULE_GROUP, STEP_TIME, UNPROFILED
-from tracetui.history.series import History, Run, Series, named
-from tracetui.history.shifts import Measure, Shift, listed_names, measure
+from tracetui.history.series import History, Measure, Run, Series, Shift, listed_names, measure, named
 from tracetui.linking.frames import PATH_SEPARATOR
 from tracetui.model import columns as col
 from tracetui.model.quantities import counted, how_much, quantity, time_scale

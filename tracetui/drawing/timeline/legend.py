@@ -16,7 +16,7 @@ from tracetui.drawing.timeline.palette import (
 )
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
-from tracetui.linking.phases import PHASE_WORDS
+from tracetui.linking.autograd import PHASE_WORDS
 
 FAMILY_WORDS = {
     Family.GEMM: "GEMM",

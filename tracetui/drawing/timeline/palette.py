@@ -19,7 +19,7 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import FAMILY_HUES, HATCH_GROUND, PHASE_HUES, Hue
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
-from tracetui.linking.phases import Phase
+from tracetui.linking.autograd import Phase
 from tracetui.model.table import Strings
 from tracetui.model.trace import Kind
 from tracetui.text import clean

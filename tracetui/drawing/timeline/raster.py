@@ -25,7 +25,7 @@ from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import IdleBlocks
 from tracetui.kernel_names.slice_names import Family, families_by_name
-from tracetui.linking.phases import phase_spans
+from tracetui.linking.autograd import phase_spans
 from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.memory.allocator import memory_curves
 from tracetui.model.intervals import covered_within, nest, union

@@ -19,7 +19,7 @@ from tracetui.drawing.timeline.palette import BOLD, FIRST_PHASE, GROUND, SHORTES
 from tracetui.drawing.timeline.window import Window
 from tracetui.frozen import frozen
 from tracetui.kernel_names import Family
-from tracetui.linking.phases import PHASE_WORDS, PhaseSpans
+from tracetui.linking.autograd import PHASE_WORDS, PhaseSpans
 from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import covered_within
 from tracetui.model.trace import Trace

@@ -16,9 +16,8 @@ from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import MemorySnapshot
 from tracetui.model.quantities import ABSENT, count, duration, percent, size
 from tracetui.model.table import Table
-from tracetui.snapshots.frames import frames_of
 from tracetui.snapshots.history import DeviceHistory, history_of
-from tracetui.snapshots.holders import GROUPINGS
+from tracetui.snapshots.holders import GROUPINGS, frames_of
 from tracetui.snapshots.snapshot_tables import PANES, chosen_history, out_of_memory, pane_table, summary_words
 from tracetui.text import clean
 from tracetui.ui.base import keys

@@ -25,11 +25,11 @@ from tracetui.drawing.timeline.raster import TimelineIndex, track_layout
 from tracetui.errors import AnalysisFailed, NotATrace, NotFound, TracetuiError
 from tracetui.files import is_url, url_name
 from tracetui.idle.scope_times import median_step
+from tracetui.linking.autograd import phase_spans
 from tracetui.linking.frames import module_paths
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.lines import has_lines
 from tracetui.linking.links import links
-from tracetui.linking.phases import phase_spans
 from tracetui.linking.steps import steps
 from tracetui.memory.allocator import memory_curves
 from tracetui.model.quantities import count, size

@@ -320,8 +320,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
     def _has_rank_logs(self, paths: list[str]) -> bool:
         """Find several logs of torch.compile that name ranks; whether they are opened as a set."""
         # Few folders hold logs.
-        from tracetui.opening.capture_files import rank_in
-        from tracetui.opening.compile_logs import is_log
+        from tracetui.opening.capture_files import is_log, rank_in
 
         logs = [log for log in map(Path, paths) if is_log(log)]
         ranks = [log for log in logs if rank_in(log.name) is not None]

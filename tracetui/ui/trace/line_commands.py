@@ -168,7 +168,7 @@ class LineCommands(RangeCommands):
 
     def _code_commands(self) -> list[LineCommand]:
         # Few traces have a log of torch.compile.
-        from tracetui.tables.compilations import compilations, has_compilations
+        from tracetui.tables.compiles import compilations, has_compilations
 
         if not has_compilations(self.trace):
             return []
@@ -177,7 +177,7 @@ class LineCommands(RangeCommands):
         return [LineCommand("code", meaning, partial(self._read_code, codes), partial(beginning, list(codes)))]
 
     def _read_code(self, codes: Mapping[str, list[int]], text: str) -> Deed:
-        from tracetui.tables.compilations import code_of
+        from tracetui.tables.compiles import code_of
         from tracetui.ui.base.exports import open_in_editor, stem
 
         table, row = self.panes.table, self.panes.view.row
@@ -210,7 +210,7 @@ class LineCommands(RangeCommands):
 
     def _read_whatif(self, text: str) -> Deed:
         # Few ask.
-        from tracetui.whatif.changes import EXAMPLES, read_change, split_changes
+        from tracetui.whatif.prediction import EXAMPLES, read_change, split_changes
 
         changes = split_changes(text)
         if not changes:

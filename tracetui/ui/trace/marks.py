@@ -11,8 +11,8 @@ from tracetui.comparing.side import side
 from tracetui.comparing.variants import variants
 from tracetui.drawing.format import cut_name
 from tracetui.errors import UsageError
-from tracetui.linking.call_sites import SITES
 from tracetui.linking.frames import MODULE, function_of
+from tracetui.linking.lines import SITES
 from tracetui.linking.placement import activities_of_step_number, step_labels, stretch_of_step
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange

@@ -16,8 +16,8 @@ from tracetui.errors import TracetuiError
 from tracetui.files import numbered
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import gap_before
-from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import median_step
+from tracetui.idle.waits import idleness
 from tracetui.linking.placement import activities_of_step_number, busiest_stretch
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange

@@ -21,9 +21,8 @@ from tracetui.model.intervals import Part
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.overview.facts import Entry, Overview
-from tracetui.overview.overview_table import kept_overview
-from tracetui.overview.strip import Strip as TimeStrip
-from tracetui.overview.strip import strip_of
+from tracetui.overview.overview_table import Strip as TimeStrip
+from tracetui.overview.overview_table import kept_overview, strip_of
 from tracetui.ui.widgets.surface import colour_count
 from tracetui.ui.widgets.table_view import TableView
 

@@ -29,7 +29,7 @@ from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.health.summary import activity_counts
 from tracetui.idle.idle_parts import idle_parts
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.linking.call_sites import known_sites
+from tracetui.linking.lines import known_sites
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_labels
 from tracetui.linking.steps import steps

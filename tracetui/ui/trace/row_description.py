@@ -31,7 +31,7 @@ from tracetui.model.trace import Trace
 from tracetui.operators.key_averages import has_shapes
 from tracetui.overview.overview_table import kept_overview
 from tracetui.panes import PANES
-from tracetui.tables.odd_steps import part_times
+from tracetui.tables.step_table import part_times
 from tracetui.text import clean
 from tracetui.ui.trace.slice_description import chain_of, describe, short_name
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded

@@ -10,8 +10,7 @@ from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.grid import ShadedGap, lane_label
 from tracetui.idle.gaps import cpu_names_of, cpu_slices_of, gap_causes_of, gap_threads, on_cpu, slices_in_gaps
 from tracetui.idle.idle_parts import main_causes
-from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import WORDS
+from tracetui.idle.waits import WORDS, idleness
 from tracetui.linking.chains import graph_dependencies, launch_of_node
 from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.links import links

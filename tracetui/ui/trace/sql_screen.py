@@ -16,8 +16,7 @@ from textual.worker import Worker, get_current_worker
 from tracetui.drawing.text.export import csv_rows, lines
 from tracetui.errors import TracetuiError
 from tracetui.model.trace import Interrupted, Trace
-from tracetui.sql.database import Database
-from tracetui.sql.results import QueryResult
+from tracetui.sql.database import Database, QueryResult
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.exports import MARKDOWN_ROWS, save_list, stem

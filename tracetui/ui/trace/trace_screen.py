@@ -110,7 +110,7 @@ class TraceScreen(SizedScreen):
     def explained(self) -> tuple[str, str]:
         """The name of the slice that the details describe, and what it is."""
         # The page is read only once it is asked for.
-        from tracetui.kernel_names.explanations import explanation
+        from tracetui.kernel_names.slice_names import explanation
 
         view, listed = self.view, self.view.panes.view
         is_of_row = view.panes.details.describes_row and listed.slice_row >= 0 and not view.panes.lists_gaps

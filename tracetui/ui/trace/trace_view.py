@@ -25,10 +25,10 @@ from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
-from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import times_in_words
-from tracetui.linking.call_sites import SITES
+from tracetui.idle.waits import idleness
 from tracetui.linking.chains import follow, follow_back
+from tracetui.linking.lines import SITES
 from tracetui.linking.links import links
 from tracetui.linking.placement import activities_of_step_number, step_labels, stretch_of_step
 from tracetui.linking.step_kinds import kind_words
