@@ -84,13 +84,18 @@ def _stretches(values: Int64) -> list[tuple[int, int]]:
 
 
 def _phase_runs(times: list[tuple[str, str, Int64]], cells: Int64) -> tuple[tuple[int, int, str, str, float], ...]:
+    """Stretches of cells of which one phase has most, with its time from halfway behind the stretch before, where it
+    has most too, to halfway before the one after: together all of its time.
+    """
     share = np.array([spent / cells for _, _, spent in times])
     best = np.where(share.max(axis=0) < MIN_PHASE_SHARE, -1, np.argmax(share, axis=0))
-    return tuple(
-        (first, last - first, *times[int(best[first])][:2], float(times[int(best[first])][2][first:last].sum()))
-        for first, last in _stretches(best)
-        if best[first] >= 0
-    )
+    runs = []
+    for index, (name, key, spent) in enumerate(times):
+        mine = [(first, last) for first, last in _stretches(best) if best[first] == index]
+        halfway = [(last + first) // 2 for (_, last), (first, _) in pairwise(mine)]
+        for (first, last), (low, high) in zip(mine, pairwise([0, *halfway, len(best)]), strict=False):
+            runs.append((first, last - first, name, key, float(spent[low:high].sum())))
+    return tuple(sorted(runs))
 
 
 def _family_runs(
