@@ -141,7 +141,7 @@ MODULES = {
         functions=("Spans", "_lane_ends", "pair", "_pair_orderly", "_walk"),
     ),
     "verdict": Mutated("tracetui/idle/verdict.py", (f"{IDLE}/test_verdict_thresholds.py", f"{IDLE}/test_verdict.py")),
-    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/operators/test_averages.py",)),
+    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/operators/test_key_averages.py",)),
     "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/drawing/test_layout.py",)),
     "match": Mutated(
         "tracetui/comparing/match.py",
