@@ -24,6 +24,8 @@ from tracetui.findings.fusion import attention_unfused, tiny_kernels, unfused_el
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
     before_first_kernel,
+    cpu_inputs,
+    data_loading,
     dependency,
     exposed_copy,
     host_sync,
@@ -34,7 +36,6 @@ from tracetui.findings.idle import (
     stalled_thread,
     unrecorded_graph_work,
 )
-from tracetui.findings.inputs import cpu_inputs, data_loading
 from tracetui.findings.kernel_times import lower_clock, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
