@@ -11,7 +11,6 @@ from tracetui.findings.communication import (
     small_collectives,
     straggler,
 )
-from tracetui.findings.concurrency import low_waves, serialised_streams
 from tracetui.findings.cpu_work import (
     allocator,
     graph_breaks,
@@ -36,7 +35,7 @@ from tracetui.findings.idle import (
     stalled_thread,
     unrecorded_graph_work,
 )
-from tracetui.findings.kernel_times import lower_clock, uneven_kernels
+from tracetui.findings.kernel_times import low_waves, lower_clock, serialised_streams, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
     no_gpu,
