@@ -1,8 +1,13 @@
-"""Time of two sides or more at first sight: the one that counts, its parts, and the ratio.
+"""The comparison of sides at first sight and in a few sentences: the time that counts, its parts and the ratio;
+warnings, the change in time, its explanation, what is unknown.
 
-The time is the GPU's span where a GPU is idle for long, else its busy time, without a GPU the time of the CPU: the same
-as in the first sentence of the statement. Where a run hardly uses the GPU it is the duration of the run. A ratio is
-given where the statement gives one, and says in a word which way.
+The time of the headline is the GPU's span where a GPU is idle for long, else its busy time, without a GPU the time of
+the CPU: the same as in the first sentence of the statement. Where a run hardly uses the GPU it is the duration of the
+run. A ratio is given where the statement gives one, and says in a word which way.
+
+Nothing is claimed that noise does not allow, and times of the GPU and of the CPU are never added. Health warnings are
+mentioned where they affect the compared numbers, unless another sentence says the same: truncated files, Python frames
+on one side, and activities without a launch record.
 """
 
 from __future__ import annotations
@@ -19,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import Total, merged, paired, totals
 from tracetui.comparing.fairness import is_same, separate_times, unfair, unrelated_programs, unsure
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
@@ -32,7 +36,7 @@ from tracetui.comparing.kernel_sentences import (
     mixed_times,
     verdict_sentences,
 )
-from tracetui.comparing.measures import measures
+from tracetui.comparing.measures import measures, recording_conditions
 from tracetui.comparing.noise import BEYOND_NOISE, Change, is_mixed
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.op_sentences import names_alone, op_sentences, op_sentences_of_gpu
