@@ -21,9 +21,8 @@ from tests.support.paths import SHARED
 from tests.support.slow import slow_events
 from tests.support.traces import loaded
 from tracetui.idle.gaps import gaps
-from tracetui.linking.captured_tree import capture_counts, refusals
-from tracetui.linking.graph_nodes import ANY_KERNEL, MIN_EQUAL_SHARE, align, graph_nodes
-from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs
+from tracetui.linking.graph_nodes import capture_counts, graph_nodes, refusals
+from tracetui.linking.graph_recordings import ANY_KERNEL, MIN_EQUAL_SHARE, align, batch_in_name, recorded_graphs
 from tracetui.linking.lines import known_sites
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index

@@ -18,8 +18,7 @@ from tests.support.paths import SHARED
 from tests.support.terminal.hostile import PAYLOADS, steered
 from tracetui.cli.main import main
 from tracetui.errors import NotATrace, NotFound, UsageError
-from tracetui.linking.captured_tree import capture_counts
-from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.graph_nodes import capture_counts, graph_nodes
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
 from tracetui.opening import capture_files
