@@ -9,10 +9,19 @@ import pytest
 from tests.support.build import annotation, kernel, launch, make_trace, op
 from tests.support.comparing.played import compiled, eager, trace_of
 from tests.support.traces import loaded
-from tracetui.comparing.headline import BUSY, ON_CPU, WALL, Headline, Spent, headline, ratio_words, side_names
 from tracetui.comparing.noise import BEYOND_NOISE, Change
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import Comparison
+from tracetui.comparing.statement import (
+    BUSY,
+    ON_CPU,
+    WALL,
+    Comparison,
+    Headline,
+    Spent,
+    headline,
+    ratio_words,
+    side_names,
+)
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 

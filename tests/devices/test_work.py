@@ -1,21 +1,35 @@
-"""Operations and bytes of operators: against torch's own counter, and by hand where it has none."""
+"""Work of kernels: operations and bytes, by generation of the device, and of captured graphs."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.captures import CapturedLaunch, recording
+from tests.support.devices import A100, H100, MI300X
+from tests.support.graphs import replay
+from tracetui.devices.descriptions import (
+    UNKNOWN_GENERATION,
+    GenerationSource,
+    generation_by_names,
+    generation_of,
+    gpu_generation,
+    with_device,
+)
 from tracetui.devices.formulas import Work, positions, precision_of, size_of
 from tracetui.devices.kernel_work import kernel_work, work_of
+from tracetui.devices.roofline import CAPTURED
 from tracetui.linking.links import op_rows
-from tracetui.model.trace import Kind
+from tracetui.model.trace import Device, Kind, Trace
 from tracetui.operators.key_averages import Signature, signatures
+from tracetui.panes import PANES
 from tracetui.reading.load import load
 
 COUNTED = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::convolution_backward"}
@@ -292,3 +306,167 @@ def test_what_a_reduction_leaves_is_written_too():
     assert moved("sum", (16, 16), "", "", "False") == moved("sum", (16, 16), "", "[]", "") == 512
     assert moved("sum", (16, 16), "", "[7]", "") == 512
     assert moved("sum", (16, 4), "", "[1]", "", kind="long int") == 512
+
+
+ADD = {"Input Dims": [[8, 4], [8, 4], []], "Input type": ["float", "float", "Scalar"]}
+GRAPH = [
+    CapturedLaunch("aten::mm", "sgemm_kernel", op_args=MM),
+    CapturedLaunch("aten::add", "add_kernel", op_args=ADD),
+    CapturedLaunch("aten::mm", "sgemm_kernel", op_args=MM),
+]
+NAMES = ["sgemm_kernel", "add_kernel", "sgemm_kernel"]
+EVENTS = [
+    step(1, 9_000, 20_000),
+    # The operator around the replay is not the one that captured it.
+    op("aten::bmm", 9_900, 400, args={"Input Dims": [[2, 3, 4], [2, 4, 5]], "Input type": ["float", "float"]}),
+    *replay(10_000, 91, NAMES),
+    *replay(20_000, 92, NAMES),
+]
+
+
+def replayed(events=EVENTS, graph=GRAPH, label: str = "capture.json") -> Trace:
+    return replace(make_trace(events), graph_recordings=(recording([graph], label),))
+
+
+def test_replayed_kernels_have_the_work_of_what_captured_them():
+    work = kernel_work(replayed())
+    assert work.flops.tolist() == [1024, 32, 1024] * 2
+    assert [work.ops[number] for number in work.op.tolist()] == ["aten::mm", "aten::add", "aten::mm"] * 2
+    assert work.captured.all() and work.bytes[1] == 3 * 8 * 4 * 4
+    # Each product of each replay is a call of its own.
+    assert (work.span == 10).all() and work.main.tolist() == list(range(6))
+
+
+def test_the_roofline_marks_what_is_inferred_and_says_so():
+    table = PANES["roofline"].build(replayed())
+    found = {row["op"]: index for index, row in enumerate(table.rows())}
+    assert set(found) == {"aten::mm", "aten::add"}
+    row = found["aten::mm"]
+    assert (table.row(row)["calls"], table.row(row)["input_shapes"]) == (4, "[[8, 16], [16, 4]]")
+    assert table["flops"].is_doubtful(row) and table["op"].is_doubtful(row)
+    assert CAPTURED in table.note
+
+
+def test_without_a_capture_nothing_is_known_of_replayed_kernels():
+    work = kernel_work(make_trace(EVENTS))
+    assert np.isnan(work.flops).all() and not work.captured.any()
+
+
+def test_two_kernels_of_one_captured_call_share_its_work():
+    events = EVENTS[:1] + replay(10_000, 91, ["sgemm_kernel", "splitKreduce_kernel"])
+    trace = make_trace(events)
+    captured = recording([[GRAPH[0], replace(GRAPH[0], kernel="splitKreduce_kernel")]])
+    apart = kernel_work(replace(trace, graph_recordings=(captured,)))
+    assert apart.span.tolist() == [10, 10]
+    one = replace(captured, op_call=np.zeros(2, np.int32))
+    together = kernel_work(replace(trace, graph_recordings=(one,), cache={}))
+    assert together.main.tolist() == [0, 0] and together.span[0] == 20
+    assert np.flatnonzero(~np.isnan(together.flops)).tolist() == [0]
+
+
+def test_recorded_kernels_keep_their_work_beside_captured_ones(shared_trace):
+    from tracetui.opening.trace_opening import OpenOptions, open_trace
+
+    name = "inference/i01_mi300x_vllm_decode_full_graph.json.gz"
+    capture = (str(shared_trace("inference/i01c_capture_bs32.json.gz")),)
+    plain = kernel_work(open_trace(str(shared_trace(name)), OpenOptions(uses_cache=False)))
+    work = kernel_work(open_trace(str(shared_trace(name)), OpenOptions(uses_cache=False, captures=capture)))
+    own = ~work.captured
+    assert np.array_equal(work.flops[own], plain.flops[own], equal_nan=True)
+    counted = [index for index in np.flatnonzero(work.captured).tolist() if work.flops[index] > 0]
+    products = [index for index in counted if "attention" not in work.ops[work.op[index]]]
+    # 24 layers of three products each, of 2 m n k operations each with 32 tokens.
+    per_layer = sum(2 * 32 * columns * depth for columns, depth in ((5120, 2880), (2880, 4096), (32, 2880)))
+    bias = 32 * (5120 + 2880 + 32)
+    # Every other layer looks at a window of the context: how much it does is not known.
+    assert len(products) == 72 and len(counted) - len(products) == 12
+    assert float(work.flops[products].sum()) in (24.0 * per_layer, 24.0 * (per_layer + bias))
+
+
+V100 = Device(0, "Tesla V100-SXM2-32GB", {"computeMajor": 7, "computeMinor": 0, "numSms": 80})
+
+
+@pytest.mark.parametrize(
+    ("device", "architecture", "has"),
+    [
+        (V100, "Volta", (True, False, False)),
+        (Device(0, "Tesla T4", {"computeMajor": 7, "computeMinor": 5}), "Turing", (True, False, False)),
+        (Device(0, "NVIDIA GeForce GTX 1660", {"computeMajor": 7, "computeMinor": 5}), "Turing", (False,) * 3),
+        (Device(0, "Tesla P100-PCIE-16GB", {"computeMajor": 6, "computeMinor": 0}), "Pascal", (False,) * 3),
+        (A100, "Ampere", (True, True, True)),
+        (Device(0, "", {"computeMajor": 8, "computeMinor": 9}), "Ada", (True, True, True)),
+        (H100, "Hopper", (True, True, True)),
+        (Device(0, "x", {"computeMajor": 12, "computeMinor": 0}), "Blackwell", (True,) * 3),
+        (Device(0, "NVIDIA B200"), "Blackwell", (True,) * 3),
+        (MI300X, "gfx942", (True, True, True)),
+        (Device(0, "AMD Instinct MI210", {"warpSize": 64}), "gfx90a", (True, False, True)),
+        (Device(0, "", {"warpSize": 64, "computeMajor": 9, "computeMinor": 5}), "gfx950", (True, False, True)),
+        (Device(0, "", {"warpSize": 64, "computeMajor": 9, "computeMinor": 0}), "", (None,) * 3),
+        (Device(0, "NVIDIA Quantum"), "", (None,) * 3),
+    ],
+)
+def test_a_description_tells_what_the_matrix_units_multiply(device, architecture, has):
+    found = generation_of(device)
+    assert found.architecture == architecture
+    assert (found.has_fp16_tensor_cores, found.has_tf32, found.has_bf16) == has
+
+
+@pytest.mark.parametrize(
+    ("names", "capability", "architecture"),
+    [
+        (["volta_sgemm_128x64_nn"], (7, 0), "Volta"),
+        (["turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn"], (7, 5), "Turing"),
+        (["ampere_sgemm_128x64_nn", "volta_sgemm_64x64_tn"], (8, 0), "Ampere"),
+        (["sm86_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize128x64x8"], (8, 6), "Ampere"),
+        (["void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_f16_64x64_64x6_nn_align8>(x)"], (8, 0), "Ampere"),
+        (["nvjet_tst_128x128_64x6_2x1_v_bz_TNN", "ampere_sgemm_128x64_nn"], (9, 0), "Hopper"),
+        (["nvjet_sm100_tst_8x64_64x16_1x4_h_bz_TNN"], (10, 0), "Blackwell"),
+        (["sm_120_matmul"], (12, 0), "Blackwell"),
+        (["attention_hopper"], (9, 0), "Hopper"),
+    ],
+)
+def test_the_newest_name_is_a_lower_bound(names, capability, architecture):
+    found = generation_by_names(names)
+    assert (found.capability, found.architecture, found.source) == (capability, architecture, "kernel names")
+    assert found.is_lower_bound
+    assert found.has_tf32 is (True if capability >= (8, 0) else None)
+    assert found.has_fp16_tensor_cores is True
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        ["sm10_softmax"],
+        ["ada_layer_norm"],
+        ["volta_sgemm_128x64_nn", "matmul_gfx942"],
+        ["plasm80_x"],
+        ["ampereish"],
+    ],
+)
+def test_names_that_tell_nothing(names):
+    assert generation_by_names(names) == UNKNOWN_GENERATION
+
+
+def test_a_range_in_a_name_is_bounded_by_its_start():
+    assert generation_by_names(["void run<enable_sm80_to_sm89<X>>(int)"]).capability in {None, (8, 0)}
+
+
+def test_code_for_amd_tells_the_device():
+    found = generation_by_names(["fmha_fwd_hd128_bf16_gfx950"])
+    assert (found.vendor, found.architecture, found.is_lower_bound) == ("AMD", "gfx950", False)
+    assert found.has_tf32 is False
+    assert generation_by_names(["a_gfx942", "b_gfx950"]).architecture == ""
+
+
+def test_the_generation_of_a_trace_is_described_before_it_is_named():
+    old = kernel("volta_sgemm_128x64_nn", 0, 10)
+    assert gpu_generation(make_trace([old])).source == GenerationSource.KERNEL_NAMES
+    described = gpu_generation(make_trace([old], devices=[A100]))
+    assert (described.source, described.capability, described.is_lower_bound) == ("described", (8, 0), False)
+    named = gpu_generation(with_device(make_trace([old]), "H100"))
+    assert (named.source, named.capability) == (GenerationSource.OPTION, (9, 0))
+    silent = gpu_generation(make_trace([old], devices=[Device(0, "", {})]))
+    assert (silent.source, silent.capability) == (GenerationSource.KERNEL_NAMES, (7, 0))
+    assert gpu_generation(make_trace([])) == UNKNOWN_GENERATION
+    assert gpu_generation(make_trace([kernel("mine", 0, 10)])) == UNKNOWN_GENERATION

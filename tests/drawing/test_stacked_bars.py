@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.comparing.headline import SPAN, Headline, Ratio, SideTimes, Spent
 from tracetui.comparing.noise import Change
+from tracetui.comparing.statement import SPAN, Headline, Ratio, SideTimes, Spent
 from tracetui.drawing.hues import HATCH, Hue
 from tracetui.drawing.stacked_bars import BarPart, Piece, in_ascii, stacked, style_of, text_of
 from tracetui.drawing.text.headline_text import headline_line, headline_lines, side_lines

@@ -1,14 +1,28 @@
-"""Gaps: where they are, how they split, what they are put down to, and what the CPU was doing."""
+"""Gaps of devices: causes, parts, what the CPU did meanwhile."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.idle.gaps import idle_blocks
-from tracetui.idle.idle_parts import idle_by_step, usual_latency
+from tests.support.build import Event, kernel, launch, make_trace, op, python, step
+from tracetui.idle.gaps import (
+    cpu_names_of,
+    cpu_slices_of,
+    gap_before,
+    gap_causes_of,
+    gap_shares,
+    gap_threads,
+    gaps,
+    idle_blocks,
+    longest,
+    slices_in_gaps,
+)
+from tracetui.idle.idle_parts import idle_by_step, main_causes, usual_latency
 from tracetui.idle.waits import MIN_GAP_NS, WORDS, Cause, idleness
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
@@ -317,3 +331,188 @@ def test_the_usual_latency_is_that_of_launches_for_an_idle_stream() -> None:
 def test_a_capture_without_its_end_is_looked_into_where_nothing_covers_it(lasts: int) -> None:
     begin = launch(1_000_000, lasts, 7, name="cudaStreamBeginCapture")
     assert the_gap(waiting_for(begin))["cause"] == the_gap(waiting_for(begin, op("aten::t", 2_000_000, 50)))["cause"]
+
+
+MS = 1_000_000
+
+
+def waiting() -> Trace:
+    """A kernel, 10 ms in which the CPU is in a loader and then in an operator, and another kernel."""
+    return make_trace(
+        [
+            python("train.py(7): step", 0, 12 * MS),
+            launch(1_000, 5_000, 1),
+            kernel("a", 10_000, 90_000, correlation=1),
+            op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 100_000, 8 * MS),
+            op("aten::stack", 1 * MS, 5 * MS),
+            op("aten::mm", 9 * MS, 1 * MS),
+            launch(9_900_000, 5_000, 2),
+            kernel("b", 10_100_000, 20_000, correlation=2),
+            op("aten::elsewhere", 200_000, 9 * MS, lane=("1", "2")),
+        ]
+    )
+
+
+def row_of(trace: Trace, name: str) -> int:
+    """The only slice of a name."""
+    (row,) = (row for row in range(len(trace.slices)) if trace.name_of(row) == name)
+    return row
+
+
+def test_the_gap_before_an_activity_is_found_and_only_there() -> None:
+    trace = waiting()
+    gap = gap_before(trace, row_of(trace, "b"))
+    assert (int(idleness(trace).start[gap]), int(idleness(trace).end[gap])) == (100_000, 10_100_000)
+    assert gap_before(trace, row_of(trace, "a")) == gap_before(trace, row_of(trace, "aten::mm")) == -1
+    assert gap_before(trace, -1) == -1
+
+
+def test_causes_add_up_to_the_gap_and_are_those_of_the_pane() -> None:
+    trace = waiting()
+    parts = gap_causes_of(trace, 0)
+    assert sum(part.time for part in parts) == idleness(trace).dur[0] == 10 * MS
+    assert [part.time for part in parts] == sorted((part.time for part in parts), reverse=True)
+    first = WORDS[parts[0].cause]
+    assert first == "data loading" == WORDS[int(main_causes(trace)[0])]
+    shares, texts = gap_shares(trace)
+    assert texts[int(shares[0])].startswith(f"{first} {round(parts[0].time / MS * 10)} %")
+
+
+def test_names_have_the_time_that_they_spent_themselves_within_the_gap() -> None:
+    trace = waiting()
+    found = {trace.name_of(each.row): each.time for each in cpu_names_of(trace, 0, 10)}
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert found[loader] == 3 * MS
+    assert found["aten::stack"] == 5 * MS
+    assert found["aten::mm"] == MS - 5_000
+    # The frame around all of it has what is left of the gap: 100 us after the loader's end and behind the operator.
+    assert sum(found.values()) == 10 * MS
+    assert "aten::elsewhere" not in found
+    assert [each.time for each in cpu_names_of(trace, 0, 2)] == [5 * MS, 3 * MS]
+
+
+def test_no_moment_counts_twice_where_slices_outlive_their_callers() -> None:
+    trace = make_trace(
+        [
+            launch(0, 1_000, 1),
+            kernel("a", 2_000, 8_000, correlation=1),
+            op("aten::outer", 10_000, 40_000),
+            op("aten::outlives", 20_000, 60_000),
+            op("aten::overlaps", 30_000, 60_000),
+            launch(95_000, 1_000, 2),
+            kernel("b", 100_000, 8_000, correlation=2),
+        ]
+    )
+    found = {trace.name_of(each.row): each.time for each in cpu_names_of(trace, 0, 10)}
+    assert sum(found.values()) <= 90_000
+    assert found["aten::overlaps"] == 60_000 and found["aten::outer"] == 10_000
+
+
+def test_slices_count_that_lie_mostly_in_the_gap() -> None:
+    trace = waiting()
+    names = {trace.name_of(row) for row in cpu_slices_of(trace, 0).tolist()}
+    assert {"aten::stack", "aten::mm", "train.py(7): step"} <= names
+    assert "aten::elsewhere" not in names
+    mostly_before = make_trace(
+        [
+            op("aten::before", 0, 50_000),
+            launch(1_000, 5_000, 1),
+            kernel("a", 10_000, 20_000, correlation=1),
+            launch(60_000, 5_000, 2),
+            kernel("b", 70_000, 20_000, correlation=2),
+        ]
+    )
+    assert "aten::before" not in {mostly_before.name_of(row) for row in cpu_slices_of(mostly_before, 0).tolist()}
+
+
+def test_without_a_launch_no_thread_is_named() -> None:
+    trace = make_trace([kernel("a", 0, 1_000), op("aten::mm", 1_000, 5_000), kernel("b", 50_000, 1_000)])
+    assert gap_threads(trace, 0).tolist() == []
+    assert cpu_names_of(trace, 0, 5) == []
+    assert sum(part.time for part in gap_causes_of(trace, 0)) == 49_000
+
+
+OVERLAPPING = [(0, 2), (1, 17)]
+"""Start and length of two ops, of which the second begins in the first and outlasts it."""
+
+
+def longest_of(ops: list[tuple[int, int]], low: int, high: int) -> tuple[int, int]:
+    """Start and end of what one of some ops on one thread takes of a window."""
+    trace = make_trace([op("aten::mm", start, dur) for start, dur in ops])
+    begin, end, _ = longest(trace, np.arange(len(ops)), np.zeros(1, np.int64), np.array([low]), np.array([high]))
+    return int(begin[0]), int(end[0])
+
+
+@pytest.mark.parametrize(
+    ("ops", "window", "expected"),
+    [
+        (OVERLAPPING, (2, 17), (2, 17)),  # only the second reaches it
+        (OVERLAPPING, (0, 18), (2, 18)),  # 2 ns of the first, 16 of what the second adds
+        ([(0, 10), (5, 8)], (6, 13), (6, 10)),  # 4 ns of the first, 3 of what the second adds
+        ([(0, 30), (5, 10), (10, 10)], (12, 20), (12, 20)),  # all within the first
+        ([(0, 5), (5, 0), (5, 4)], (5, 9), (5, 9)),  # a slice of no length takes nothing
+    ],
+)
+def test_an_overlapping_slice_counts_from_where_the_earlier_one_ended(ops, window, expected):
+    assert longest_of(ops, *window) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), max_size=10), st.integers(0, 90), st.integers(1, 40))
+@example(OVERLAPPING, 2, 15)
+def test_every_window_that_touches_a_slice_gets_a_part_of_one(ops, low, length):
+    ops = [*ops, (low, 1)]
+    begin, end = longest_of(ops, low, low + length)
+    assert low <= begin < end <= low + length
+    assert any(start <= begin and end <= start + dur for start, dur in ops)
+
+
+def test_a_gap_in_what_only_the_second_of_two_overlapping_ops_covers():
+    """The device is idle from 120 us on, and until 190 the thread is in `aten::b`, which begins in `aten::a`."""
+    trace = make_trace(
+        [
+            op("aten::a", 0, 100_000),
+            op("aten::b", 50_000, 150_000),
+            launch(10_000, 5_000, 1),
+            launch(190_000, 5_000, 2),
+            kernel("k", 20_000, 100_000, correlation=1),
+            kernel("k", 200_000, 10_000, correlation=2),
+        ]
+    )
+    assert [trace.names[trace.slices.name[row]] for row in slices_in_gaps(trace).tolist()] == ["aten::b"]
+    assert [row["cpu_doing"] for row in gaps(trace).rows()] == ["aten::b"]
+
+
+def test_the_thread_is_in_a_call_that_begins_in_another_and_outlasts_it():
+    """A call that begins in a launch of 2 ns goes on until the next launch; the gap from 2 to 32 ns is its own."""
+    trace = make_trace(
+        [
+            launch(0, 2, 1),
+            Event("cudaStreamWaitEvent", 1, 17, Kind.RUNTIME),
+            launch(17, 0, 2),
+            kernel("k", 0, 2, correlation=2),
+            kernel("k", 32, 0, correlation=2),
+        ]
+    )
+    assert [trace.names[trace.slices.name[row]] for row in slices_in_gaps(trace).tolist()] == ["cudaStreamWaitEvent"]
+
+
+def between(*inside: Event) -> list[str]:
+    """What the thread was in from 0.1 to 10 ms, a gap before a kernel that is launched as it ends."""
+    calls = [launch(0, 5_000, 1), launch(9_990_000, 5_000, 2)]
+    work = [kernel("k", 10_000, 90_000, correlation=1), kernel("k", 10_000_000, 10_000, correlation=2)]
+    return [str(row["cpu_doing"]) for row in gaps(make_trace([*calls, *work, *inside])).rows()]
+
+
+def test_the_outermost_operator_that_covers_most_is_named_and_not_what_is_open_in_the_middle():
+    outer = op("aten::unflatten_dense_tensors", 1_000_000, 8_000_000)
+    assert between(outer, op("aten::slice", 4_900_000, 300_000)) == ["aten::unflatten_dense_tensors"]
+
+
+def test_of_frames_the_deepest_that_covers_half_of_the_gap_is_named():
+    frames = [
+        Event("train.py(1): main", 0, 10_500_000, Kind.PYTHON),
+        Event("train.py(9): collate", 1_000_000, 8_000_000, Kind.PYTHON),
+        Event("copy.py(3): deepcopy", 4_500_000, 1_000_000, Kind.PYTHON),
+    ]
+    assert between(*frames) == ["train.py(1): main > train.py(9): collate"]
+    assert between(frames[2]) == ["None"], "a tenth of the gap is not most of it"

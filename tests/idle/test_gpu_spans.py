@@ -13,9 +13,8 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.traces import given_traces, loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.parser import parsed
-from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import paired
-from tracetui.comparing.measures import measures
+from tracetui.comparing.measures import measures, recording_conditions
 from tracetui.comparing.side import STEP, side
 from tracetui.comparing.statement import statement
 from tracetui.drawing.report.reports import trace_report

@@ -10,18 +10,8 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, memcpy
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.graphs import replay
-from tracetui.linking.graph_nodes import (
-    ANY_KERNEL,
-    COPY,
-    FILL,
-    MAX_EDITS,
-    Alignment,
-    GraphNodes,
-    align,
-    graph_nodes,
-    op_names,
-    with_captured_texts,
-)
+from tracetui.linking.graph_nodes import GraphNodes, graph_nodes, op_names, with_captured_texts
+from tracetui.linking.graph_recordings import ANY_KERNEL, COPY, FILL, MAX_EDITS, Alignment, align
 from tracetui.model.recorded import GraphRecording, GraphScopes
 from tracetui.model.trace import Kind, Trace
 

@@ -1,25 +1,35 @@
-"""Replayed kernels and the operators, lines and modules that captured them: order, streams, batches, and refusals."""
+"""Nodes of captured graphs: what they run, dependencies, marks, replays."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import Event, annotation, kernel, launch, make_trace, memcpy, python
+from tests.support.build import Event, annotation, kernel, launch, make_trace, memcpy, op, python, step
 from tests.support.captures import CapturedLaunch, captured, recording
 from tests.support.graphs import replay
 from tests.support.paths import SHARED
+from tests.support.slow import slow_events
+from tests.support.traces import loaded
 from tracetui.idle.gaps import gaps
-from tracetui.linking.captured_tree import capture_counts, refusals
-from tracetui.linking.graph_nodes import ANY_KERNEL, MIN_EQUAL_SHARE, align, graph_nodes
-from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs
+from tracetui.linking.graph_nodes import capture_counts, graph_nodes, refusals
+from tracetui.linking.graph_recordings import ANY_KERNEL, MIN_EQUAL_SHARE, align, batch_in_name, recorded_graphs
 from tracetui.linking.lines import known_sites
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.replays import MARKED, replays
 from tracetui.model.recorded import GraphRecording
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.tables.kernels import kernels
 
@@ -341,3 +351,143 @@ def test_a_decode_step_of_vllm_with_its_capture():
     other = replace(load(str(folder / "i02_mi300x_sglang_decode_nested.json.gz")), graph_recordings=(found,))
     assert len(graph_nodes(other)) == 0
     assert "(544 nodes) stay unknown" in refusals(other)[0]
+
+
+NODE = {"graph id": 5, "graph node id": 1}
+
+
+def row(args: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The row of a kernel with some args."""
+    trace = make_trace([launch(0, 5, 1), kernel("gemm", 10, 5, correlation=1, args=args)], metadata=metadata)
+    return next(iter(kernels(trace).rows()))
+
+
+@pytest.mark.parametrize(
+    ("args", "mark"),
+    [
+        ({"annotation": '[{"name": "block0"}]'}, "block0"),
+        ({"annotation": '[{"name": "block0"}, {"name": "mlp", "pg": "dp"}]'}, "block0 / mlp"),
+        ({"annotation": [{"name": "block0"}]}, "block0"),
+        ({"annotation": {"name": "block0"}}, "block0"),
+        ({"annotation": "block0"}, "block0"),
+        ({"annotation": "7"}, "7"),
+        ({"annotation": "[" * 100_000}, "[" * 100_000),
+        (NODE | {"name": "block0"}, "block0"),
+        ({"graph id": 5, "name": "block0"}, "block0"),
+    ],
+    ids=[*"abcdef", "deep", *"gh"],
+)
+def test_a_kernel_has_the_name_that_it_was_captured_under(args: dict[str, Any], mark: str) -> None:
+    assert row(args)["graph_mark"] == mark
+
+
+@pytest.mark.parametrize("args", [NODE, {"name": "block0"}, {}, {"annotation": None}])
+def test_without_marks_there_is_no_such_column(args: dict[str, Any]) -> None:
+    assert "graph_mark" not in row(args)
+
+
+def test_an_annotation_without_a_name_is_no_mark() -> None:
+    assert "graph_mark" not in row({"annotation": '[{"pg": "dp"}, 7]'}, **{MARKED: True})
+
+
+def test_streams_of_marks_and_of_moved_lanes() -> None:
+    marked = row(NODE | {"annotated_stream": 1000, "stream": 7})
+    assert (marked["annotated_stream"], "original_stream" in marked) == (1000, False)
+    moved = row(NODE | {"original_stream": 20, "stream": 7})
+    assert (moved["original_stream"], "annotated_stream" in moved) == (20, False)
+    kept = row(NODE | {"name": "block0", "stream": 20})
+    assert kept["original_stream"] == 20
+    assert "original_stream" not in row(NODE | {"name": "block0", "stream": 7})
+
+
+@pytest.mark.skipif(not (SHARED / "pftrace").exists(), reason="no shared traces beside the checkout")
+@pytest.mark.parametrize("name", ["graph_counters.json", "graph_counters.pftrace.gz", "kineto_counters.json"])
+def test_the_marks_of_shared_traces(name: str) -> None:
+    expected = json.loads((SHARED / "pftrace" / "expected.json").read_text())
+    rows = [each for each in kernels(loaded(SHARED / "pftrace" / name)).rows() if each["graph_mark"]]
+    assert {each["graph_mark"] for each in rows} == {"block0", "allreduce"}
+    if name.startswith("kineto"):
+        facts = expected["kineto_counters.json"]["facts"]
+        (stream,) = {each["annotated_stream"] for each in rows if each["stream"] == 20}
+        assert stream == facts["annotated_stream_of_stream_20"]
+        return
+    facts = expected["graph_counters.pftrace.gz"]["facts"]
+    for lane in (1000, 1001):
+        (stream,) = {each["original_stream"] for each in rows if each["stream"] == lane}
+        assert stream == facts[f"capture_stream_of_lane_{lane}"]
+
+
+def test_replays_of_the_same_kernels_in_the_same_order_are_one_graph() -> None:
+    orders = [["a", "b", "c"], ["a", "c", "b"], ["a", "b", "c"], ["a", "b"]]
+    trace = make_trace([event for i, names in enumerate(orders) for event in replay(i * 10_000, i + 1, names)])
+    found = replays(trace)
+    assert found.graph.tolist() == [0, 1, 0, 2]
+    assert found.times.tolist() == [2, 1, 2, 1]
+    assert found.nodes.tolist() == [3, 3, 3, 2]
+    assert found.signature[0] == found.signature[2] != found.signature[1]
+
+
+def test_a_recorded_graph_id_tells_equal_graphs_apart() -> None:
+    ids = {1: 7, 2: 8, 3: 7}
+    events = [
+        event for key, graph in ids.items() for event in replay(key * 10_000, key, ["a", "b"], **{"graph id": graph})
+    ]
+    assert replays(make_trace(events)).graph.tolist() == [0, 1, 0]
+
+
+def test_only_the_first_node_has_a_latency_and_the_call_is_shared() -> None:
+    trace = make_trace(replay(1_000, 5, ["a", "b", "c", "d"]))
+    found = replays(trace)
+    assert (found.latency.tolist(), found.cost.tolist()) == ([500], [25.0])
+    assert [row["launch_delay_us"] for row in PANES["kernels"].build(trace).rows()] == [0.5, None, None, None]
+
+
+def test_a_graph_of_one_node_is_a_replay_and_a_plain_launch_is_not() -> None:
+    trace = make_trace([*replay(0, 1, ["a"]), launch(5_000, 10, 2), kernel("b", 6_000, 10, correlation=2)])
+    found = replays(trace)
+    assert len(found) == 1
+    assert found.of_launch(int(links(trace).launch[found.first[0]])) == 0
+    assert found.of_launch(int(links(trace).launches[1])) == -1
+    assert [row["graph"] for row in PANES["kernels"].build(trace).rows()] == ["graph 1", None]
+
+
+def test_all_nodes_take_the_step_of_the_launch() -> None:
+    trace = make_trace([step(1, 0, 520), step(2, 520, 1_000), *replay(100, 1, ["a", "b"])])
+    assert step_index(trace, links(trace).gpu).tolist() == [0, 0]
+
+
+def test_kernels_are_grouped_by_graph() -> None:
+    events = [
+        op("forward", 0, 400),
+        *replay(100, 1, ["a", "b"]),
+        *replay(10_000, 2, ["a", "b"]),
+        *replay(20_000, 3, ["c"]),
+    ]
+    table = PANES["kernels"].build(make_trace(events), by="graph")
+    first, second = table.rows()
+    assert (first["graph"], first["op"], first["replays"], first["nodes"]) == ("graph 1", "forward", 2, 2)
+    assert (first["total_us"], first["call_us"], first["call_per_node_us"]) == (0.04, 0.1, 0.05)
+    assert (second["graph"], second["op"], second["total_us"]) == ("graph 2", None, 0.01)
+
+
+def test_grouping_by_graph_is_offered_only_where_graphs_were_replayed() -> None:
+    plain = make_trace([launch(0, 10, 1), Event("k", 50, 10, Kind.KERNEL, ("0", "7"), correlation=1)])
+    assert "graph" not in PANES["kernels"].offered(plain)
+    assert "graph" in PANES["kernels"].offered(make_trace(replay(0, 1, ["a"])))
+    assert "No graph" in PANES["kernels"].build(plain, by="graph").note
+
+
+def test_the_replays_of_a_real_trace(shared_trace: Callable[[str], Path]) -> None:
+    path = shared_trace("d10_cudagraph_stack.json")
+    events = slow_events(path)
+    calls = {e["args"]["correlation"]: e for e in events if e.get("name") == "cudaGraphLaunch"}
+    nodes = Counter(
+        e["args"]["correlation"]
+        for e in events
+        if e.get("ph") == "X" and e.get("cat", "").lower() in ("kernel", "memcpy", "memset", "gpu_memcpy", "gpu_memset")
+    )
+    found = replays(load(str(path)))
+    assert len(found) == 20
+    assert sorted(found.nodes.tolist()) == sorted(nodes[key] for key in calls)
+    assert set(found.graph.tolist()) == {0}
+    assert np.allclose(sorted(found.cost * found.nodes), sorted(1000 * e["dur"] for e in calls.values()))

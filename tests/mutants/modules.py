@@ -113,9 +113,15 @@ MODULES = {
         functions=("Idleness", "device_order", "idleness", "_along", "unrecorded_holes", "_identical", "_decile"),
     ),
     "scope_times": Mutated("tracetui/idle/scope_times.py", (f"{IDLE}/test_scope_times.py",)),
+    "graph_alignment": Mutated(
+        "tracetui/linking/graph_recordings.py",
+        ("tests/linking/test_graph_alignment.py", "tests/linking/test_graph_nodes.py"),
+        functions=("align", "_merged_streams", "_shared_names", "_common_subsequence", "_backtracked", "_alignment"),
+    ),
     "graph_nodes": Mutated(
         "tracetui/linking/graph_nodes.py",
         ("tests/linking/test_graph_alignment.py", "tests/linking/test_graph_nodes.py"),
+        functions=("GraphNodes", "graph_nodes", "with_captured_texts", "op_names", "_captured_nodes", "_KnownGraphs"),
     ),
     "layers": Mutated(
         "tracetui/tables/layers.py",
@@ -141,7 +147,7 @@ MODULES = {
         functions=("Spans", "_lane_ends", "pair", "_pair_orderly", "_walk"),
     ),
     "verdict": Mutated("tracetui/idle/verdict.py", (f"{IDLE}/test_verdict_thresholds.py", f"{IDLE}/test_verdict.py")),
-    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/operators/test_averages.py",)),
+    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/operators/test_key_averages.py",)),
     "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/drawing/test_layout.py",)),
     "match": Mutated(
         "tracetui/comparing/match.py",

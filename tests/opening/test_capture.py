@@ -1,14 +1,18 @@
-"""The course of a capture, with processes that say what a test wants and a clock that stands still."""
+"""Captures of processes: what is asked of them, and the datagrams of that."""
 
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tracetui.errors import CannotRun
-from tracetui.opening.attach_listener import Job, Question, Registration
+from tracetui.errors import CannotRun, UsageError
+from tracetui.opening.attach_listener import Job, Question, Registration, answer_to, read_datagram
 from tracetui.opening.attached_capture import (
     LONE_QUESTIONS,
     NO_ALLOCATIONS,
@@ -227,3 +231,75 @@ def test_private_folders_are_where_each_process_may_write(tmp_path):
 def test_a_folder_in_which_kineto_takes_no_path(folder):
     with PrivateFolders() as folders, pytest.raises(CannotRun, match=r"no absolute path|No such file"):
         folders.of(Job(1, "a", trace_folder=folder))
+
+
+def datagram(kind, content):
+    return struct.pack("=Q32s", len(content), kind) + content
+
+
+# As torch 2.13 sent it: kinds, how many process ids, job, its own id and that of its shell.
+ASKS = datagram(b"req", struct.pack("=iiq2i", 3, 2, 0, 8589, 8500))
+
+
+def test_a_question_names_its_process_and_whether_it_is_free():
+    assert read_datagram(ASKS) == Question(8589, True)
+    assert read_datagram(datagram(b"req", struct.pack("=iiqi", 1, 1, 0, 7))) == Question(7, False)
+
+
+def test_a_registration_names_its_process():
+    assert read_datagram(datagram(b"ctxt", struct.pack("=iiq", 0, 8589, 12))) == Registration(8589)
+
+
+@pytest.mark.parametrize("length", range(len(ASKS)))
+def test_a_cut_datagram_is_none(length):
+    assert read_datagram(ASKS[:length]) is None
+
+
+@pytest.mark.parametrize("count", (0, -1, 3, 2**31 - 1))
+def test_a_wrong_number_of_process_ids_is_none(count):
+    assert read_datagram(datagram(b"req", struct.pack("=iiq2i", 3, count, 0, 8589, 8500))) is None
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_none(data):
+    assert read_datagram(data) is None or isinstance(read_datagram(data), (Registration, Question))
+
+
+def test_an_answer_has_size_type_and_content():
+    size, kind, content = struct.unpack("=Q32s5s", answer_to(Question(1, True), "A=1\n\n"))
+    assert (size, kind.rstrip(b"\0"), content) == (5, b"req", b"A=1\n\n")
+    assert answer_to(Question(1, True)) == datagram(b"req", b"")
+    assert answer_to(Registration(1)) == datagram(b"ctxt", struct.pack("=i", 1))
+
+
+def lines(request):
+    return dict(line.partition("=")[::2] for line in request.configuration(Path("/t/trace.json")).splitlines())
+
+
+def test_seconds():
+    asked = lines(TraceRequest(1.5, shapes=True))
+    assert asked["ACTIVITIES_DURATION_MSECS"] == "1500"
+    assert asked["ACTIVITIES_LOG_FILE"] == "/t/trace.json"
+    assert asked["PROFILE_REPORT_INPUT_SHAPES"] == "true"
+    assert asked["PROFILE_WITH_STACK"] == asked["PROFILE_PROFILE_MEMORY"] == "false"
+    # Kineto alone would let five seconds pass.
+    assert asked["ACTIVITIES_WARMUP_PERIOD_SECS"] == "1"
+    assert "ACTIVITIES_ITERATIONS" not in asked
+
+
+def test_iterations():
+    asked = lines(TraceRequest(iterations=3))
+    assert asked["ACTIVITIES_ITERATIONS"] == "3"
+    # A process that counts no iterations would otherwise take a trace of half a second.
+    assert asked["ACTIVITIES_DURATION_MSECS"] == "0" and "PROFILE_START_TIME" not in asked
+
+
+@pytest.mark.parametrize("seconds", (0.0, -1.0, 601.0, float("nan"), float("inf")))
+def test_a_length_that_makes_no_trace(seconds):
+    with pytest.raises(UsageError):
+        TraceRequest(seconds)
+
+
+def test_a_negative_number_of_iterations():
+    with pytest.raises(UsageError):
+        TraceRequest(iterations=-1)

@@ -1,13 +1,15 @@
-"""Traces of ranks summed up by worker processes: the same numbers, and no process that dies or stays costs a set."""
+"""Summaries of ranks, and their cache."""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from tests.support.rank_workers import is_running, noted_processes
 from tests.support.waiting import PROCESS_SECONDS, SOON, wait_until
 from tracetui.cli.main import main
 from tracetui.errors import TraceError
-from tracetui.opening import rank_reading
+from tracetui.opening import cache_folder, rank_reading
 from tracetui.opening.rank_folder import open_rank_set
 from tracetui.opening.rank_reading import (
     SummaryWork,
@@ -161,3 +163,182 @@ def test_the_number_of_processes_is_checked(capsys: pytest.CaptureFixture[str]) 
         assert main(["ranks", "x", "--jobs", word]) == 2
         assert "--jobs" in capsys.readouterr().err
     assert main(["ranks", str(SETS / "g1_input_4ranks"), "--jobs", "1"]) == 0
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.delenv(cache_folder.SIZE_VARIABLE)
+    return tmp_path / "caches" / "tracetui" / "ranks"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A folder with the traces of four ranks, which may be changed."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for path in (SETS / "g1_input_4ranks").glob("*/*.json.gz"):
+        Path(shutil.copyfile(path, folder / path.name)).chmod(0o600)
+    return folder
+
+
+Reader = Callable[[str], bytes]
+
+
+@pytest.fixture
+def read() -> tuple[list[str], Reader]:
+    """The names of the files that were read, and the function that reads them."""
+    names: list[str] = []
+
+    def counted(path: str) -> bytes:
+        names.append(os.path.basename(path))
+        return summarise(path)
+
+    return names, counted
+
+
+def paths(run: Path) -> list[str]:
+    return sorted(str(each) for each in run.iterdir())
+
+
+def test_a_file_is_not_read_again_and_says_the_same(run: Path, read: tuple[list[str], Reader], cache: Path) -> None:
+    names, reader = read
+    first, second = (open_rank_set([str(run)], work=SummaryWork(1, reader)) for _ in range(2))
+    assert sorted(names) == sorted(each.name for each in run.iterdir()) and len(names) == 4
+    assert [each.to_bytes() for each in first.summaries] == [each.to_bytes() for each in second.summaries]
+    for table in TABLES.values():
+        assert list(table(first).rows()) == list(table(second).rows())
+    assert len(list(cache.iterdir())) == 5 and all(each.stat().st_mode & 0o077 == 0 for each in cache.iterdir())
+
+
+def test_an_unchanged_file_is_not_even_hashed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    summarise_files(paths(run))
+
+    def fail(path: str) -> str:
+        raise AssertionError("it was hashed again")
+
+    monkeypatch.setattr("tracetui.opening.rank_reading.content_digest", fail)
+    assert len(summarise_files(paths(run))) == 4
+
+
+def test_a_changed_file_is_read_anew_also_with_its_old_time_and_size(run: Path, read: tuple[list[str], Reader]) -> None:
+    names, reader = read
+    summarise_files(paths(run), SummaryWork(1, reader))
+    names.clear()
+    changed = Path(paths(run)[1])
+    status = changed.stat()
+    data = bytearray(changed.read_bytes())
+    # The time in the head of a gzip file: another content that unpacks to the same.
+    data[4] ^= 1
+    changed.write_bytes(data)
+    os.utime(changed, ns=(status.st_atime_ns, status.st_mtime_ns))
+    summarise_files(paths(run), SummaryWork(1, reader))
+    assert names == [changed.name]
+
+
+def test_a_copy_and_a_file_under_another_name_are_known_by_their_content(
+    run: Path, read: tuple[list[str], Reader], cache: Path
+) -> None:
+    names, reader = read
+    summarise_files(paths(run), SummaryWork(1, reader))
+    names.clear()
+    moved = run.rename(run.with_name("elsewhere"))
+    outcomes = summarise_files(paths(moved), SummaryWork(1, reader))
+    assert names == [] and len(outcomes) == 4
+    assert len(list(cache.iterdir())) == 5
+
+
+@pytest.mark.parametrize("damage", ["cut off", "a bit", "another release", "empty", "not readable as a summary"])
+def test_a_bad_entry_is_removed_and_the_file_read(
+    damage: str, run: Path, read: tuple[list[str], Reader], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, reader = read
+    path = paths(run)[0]
+    summarise_files([path], SummaryWork(1, reader))
+    (entry,) = cache.glob("*.summary")
+    data = entry.read_bytes()
+    bad = {
+        "cut off": data[:-1],
+        "a bit": data[:-1] + bytes([data[-1] ^ 1]),
+        "another release": data[:8] + bytes(16) + data[24:],
+        "empty": b"",
+        "not readable as a summary": rank_reading._packed(b"other bytes", rank_reading.RANKS),
+    }[damage]
+    entry.write_bytes(bad)
+    assert rank_reading.known_summaries([path], rank_reading.RANKS) == {} and not entry.exists()
+    summarise_files([path], SummaryWork(1, reader))
+    assert names == [os.path.basename(path)] * 2 and entry.read_bytes() == data
+
+
+def test_a_damaged_index_costs_only_the_hashing(run: Path, read: tuple[list[str], Reader], cache: Path) -> None:
+    names, reader = read
+    summarise_files(paths(run), SummaryWork(1, reader))
+    (cache / rank_reading.INDEX).write_bytes(b"x" * 1000)
+    names.clear()
+    assert len(summarise_files(paths(run), SummaryWork(1, reader))) == 4 and names == []
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_kept(run: Path, cache: Path) -> None:
+    def changing(path: str) -> bytes:
+        data = summarise(path)
+        with Path(path).open("ab") as file:
+            file.write(b"\n")
+        return data
+
+    assert len(summarise_files(paths(run), SummaryWork(1, changing))) == 4
+    assert not cache.exists()
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(run: Path, read: tuple[list[str], Reader], cache: Path) -> None:
+    names, reader = read
+    summarise_files(paths(run), SummaryWork(1, reader))
+    cache.chmod(0o777)
+    summarise_files(paths(run), SummaryWork(1, reader))
+    assert len(names) == 8
+
+
+def test_no_cache_neither_reads_nor_writes_it(run: Path, read: tuple[list[str], Reader], cache: Path) -> None:
+    names, reader = read
+    for _ in range(2):
+        summarise_files(paths(run), SummaryWork(1, reader, uses_cache=False))
+    assert len(names) == 8 and not cache.exists()
+    assert main(["ranks", str(run), "--no-cache"]) == 0
+    assert not cache.exists()
+    assert main(["ranks", str(run)]) == 0
+    assert len(list(cache.glob("*.summary"))) == 4
+
+
+def test_the_oldest_go_first(run: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *others = paths(run)
+    summarise_files([first])
+    (entry,) = cache.glob("*.summary")
+    os.utime(entry, (1, 1))
+    summarise_files(others[:2])
+    size = sum(each.stat().st_size for each in cache.iterdir())
+    monkeypatch.setenv(cache_folder.SIZE_VARIABLE, str(size + entry.stat().st_size // 2))
+    summarise_files(others[2:])
+    assert not entry.exists() and len(list(cache.glob("*.summary"))) == 3
+    monkeypatch.setenv(cache_folder.SIZE_VARIABLE, "0")
+    assert rank_reading.is_cache_used() is False
+
+
+@pytest.mark.full
+def test_processes_take_from_the_cache_and_give_to_it(run: Path, cache: Path) -> None:
+    read, taken = (open_rank_set([str(run)], work=SummaryWork(2)) for _ in range(2))
+    assert len(list(cache.glob("*.summary"))) == 4
+    assert [each.to_bytes() for each in read.summaries] == [each.to_bytes() for each in taken.summaries]
+
+
+def test_the_command_counts_and_clears_them(run: Path, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summarise_files(paths(run))
+    assert main(["cache"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("4 summaries of ranks, ") and last.endswith(f" of 2.0 GiB, in {cache}")
+    assert main(["cache", "--clear", paths(run)[0]]) == 0
+    assert capsys.readouterr().err.startswith("tracetui: removed 0 traces and 1 summary of ranks, ")
+    assert main(["cache", "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)["rank_summaries"]
+    assert said["count"] == 3 and said["folder"] == str(cache) and said["max_bytes"] == 2 << 30
+    assert main(["cache", "--clear"]) == 0
+    assert "3 summaries of ranks" in capsys.readouterr().err and list(cache.iterdir()) == []

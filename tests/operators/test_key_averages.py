@@ -1,4 +1,4 @@
-"""The ops pane against torch itself: recorded here on the CPU, and from the file rule by rule where a GPU is needed."""
+"""Sums by key as torch counts them, and costs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.support.build import Event, make_trace, op
 from tests.support.newest_torch import NoNewerTorch, newest_torch
 from tests.support.paths import IMPORT_PATH, ROOT, SAMPLES
 from tests.support.slow_key_averages import slow_key_averages
 from tests.support.traces import loaded
-from tracetui.model.table import Table
+from tracetui.model.table import Cell, Table
+from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.operators.costs import Costs, costs, is_overlapped, self_cpu_sum
+from tracetui.operators.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
 from tracetui.operators.ops import torch_time
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -254,3 +259,180 @@ def test_both_exporters_of_the_newest_torch_write_the_same(newest: tuple[Path, s
     for trace in (of_kineto, of_python):
         found = {row["check"]: row["count"] for row in PANES["health"].build(trace).rows()}
         assert not any(found.get(check) for check in ("unknown categories", "skipped phases", "dropped events"))
+
+
+DEVICE = {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GPU_ANNOTATION, Kind.SYNC}
+
+
+def costed(*slices: tuple[str, int, int, Kind]) -> tuple[Trace, Costs]:
+    """Slices given as name, start, duration and kind; each owns GPU work as long as a tenth of it and two kernels."""
+    lanes = {kind: ("0", f"stream {kind}") if kind in DEVICE else ("1", str(int(kind))) for kind in Kind}
+    trace = make_trace([Event(name, start, dur, kind, lanes[kind]) for name, start, dur, kind in slices])
+    row = np.arange(len(slices))
+    dur = trace.slices.dur[row]
+    on_device = np.isin(trace.slices.kind[row], list(DEVICE))
+    cpu, device = np.where(on_device, 0, dur), np.where(on_device, dur, 0)
+    name = trace.slices.name[row].astype(np.int64)
+    return trace, Costs(row, name, trace.names, cpu, cpu // 2, device, device // 5, np.full(len(row), 2))
+
+
+def summed(*slices: tuple[str, int, int, Kind]) -> tuple[Trace, Averages]:
+    trace, cost = costed(*slices)
+    return trace, averages(trace.slices, cost, grouped(trace.slices, cost))
+
+
+def keys_of(*slices: tuple[str, int, int, Kind], shape: list[int] | None = None) -> int:
+    """How many different keys some slices have."""
+    trace, cost = costed(*slices)
+    return len(grouped(trace.slices, cost, None if shape is None else np.array(shape)))
+
+
+def test_torch_tells_devices_and_annotations_apart_and_no_other_kinds():
+    assert keys_of(*(("x", 0, 10, kind) for kind in (Kind.CPU_OP, Kind.RUNTIME, Kind.OVERHEAD, Kind.PYTHON))) == 1
+    assert keys_of(*(("x", 0, 10, kind) for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.SYNC))) == 1
+    assert keys_of(*(("x", 0, 10, kind) for kind in Kind)) == 4
+
+
+def test_a_name_is_not_the_next_name_on_a_device():
+    """Names are numbered in the order of the slices."""
+    both = ("a", 0, 10, Kind.GPU_ANNOTATION), ("b", 5, 10, Kind.GPU_ANNOTATION)
+    assert keys_of(*both, ("b", 0, 10, Kind.CPU_OP), ("a", 20, 10, Kind.CPU_OP)) == 4
+
+
+def test_a_name_on_a_device_is_not_the_name_after_the_next():
+    assert keys_of(("a", 0, 9, Kind.KERNEL), ("b", 10, 9, Kind.CPU_OP), ("c", 20, 9, Kind.CPU_OP)) == 3
+
+
+def test_a_slice_without_shapes_is_not_the_one_before_with_the_last_shape():
+    slices = ("x", 0, 10, Kind.CPU_OP), ("x", 20, 10, Kind.CPU_OP), ("x", 0, 10, Kind.ANNOTATION)
+    assert [keys_of(*slices, shape=shape) for shape in ([0, -1, 1], [1, 1, -1], [1, 1, 0])] == [3, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        (Kind.CPU_OP, "op"),
+        (Kind.ANNOTATION, "annotation"),
+        (Kind.RUNTIME, "runtime"),
+        (Kind.OVERHEAD, "overhead"),
+        (Kind.OTHER, "slice"),
+        (Kind.BOOKKEEPING, "slice"),
+        (Kind.PYTHON, "frame"),
+        (Kind.KERNEL, "kernel"),
+        (Kind.MEMCPY, "memcpy"),
+        (Kind.MEMSET, "memset"),
+        (Kind.GPU_ANNOTATION, "GPU annotation"),
+        (Kind.SYNC, "wait"),
+    ],
+)
+def test_every_kind_has_its_word(kind, word):
+    _, sums = summed(("x", 0, 10, kind))
+    assert [KIND_WORDS[int(number)] for number in sums.kind] == [word]
+
+
+def test_of_several_kinds_under_one_key_the_first_word_stands():
+    _, sums = summed(("x", 0, 10, Kind.OVERHEAD), ("x", 0, 10, Kind.RUNTIME), ("x", 20, 5, Kind.PYTHON))
+    assert [KIND_WORDS[int(number)] for number in sums.kind] == ["runtime"]
+
+
+def test_sums_first_and_longest():
+    trace, sums = summed(
+        ("x", 0, 10, Kind.CPU_OP),
+        ("x", 20, 30, Kind.CPU_OP),
+        ("x", 60, 30, Kind.CPU_OP),
+        ("y", 2, 4, Kind.CPU_OP),
+    )
+    order = np.argsort(sums.name)
+    assert [trace.names[int(name)] for name in sums.name[order]] == ["x", "y"]
+    assert sums.calls[order].tolist() == [3, 1]
+    assert (sums.cpu[order].tolist(), sums.self_cpu[order].tolist()) == ([70, 4], [35, 2])
+    assert (sums.device.tolist(), sums.kernels[order].tolist()) == ([0, 0], [6, 2])
+    assert (sums.first[order].tolist(), sums.length[order].tolist()) == ([0, 2], [10, 4])
+    assert trace.slices.start[sums.longest[order]].tolist() == [20, 2]
+
+
+def test_on_a_device_the_time_is_the_device_s():
+    trace, sums = summed(("k", 5, 10, Kind.KERNEL), ("k", 20, 40, Kind.KERNEL))
+    assert (sums.cpu.tolist(), sums.self_cpu.tolist()) == ([0], [0])
+    assert (sums.device.tolist(), sums.self_device.tolist()) == ([50], [10])
+    assert (sums.first.tolist(), sums.length.tolist()) == ([5], [10])
+    assert trace.slices.start[sums.longest].tolist() == [20]
+
+
+def test_of_slices_that_began_together_the_longer_one_is_first():
+    """On two threads: `a` begins with 3 ns and with 9, `b` at the same moment with 5, `c` before them."""
+    trace, sums = summed(
+        ("a", 10, 3, Kind.RUNTIME), ("b", 10, 5, Kind.OVERHEAD), ("a", 10, 9, Kind.CPU_OP), ("c", 9, 1, Kind.CPU_OP)
+    )
+    names = [trace.names[int(name)] for name in sums.name[sums.in_order()]]
+    assert names == ["c", "a", "b"]
+    assert sorted(sums.length.tolist()) == [1, 5, 9]
+
+
+def test_an_allocator_event_takes_no_time_and_has_no_slice():
+    trace, sums = summed(("x", 7, 10, Kind.CPU_OP), ("[memory]", 20, 5, Kind.OTHER))
+    made = sums.with_instants(trace, {"[memory]": np.array([3, 4, 9])})
+    assert (len(made.calls), made.calls[-1], made.first[-1], made.longest[-1]) == (len(sums.calls) + 1, 3, 3, -1)
+    assert trace.names[int(made.name[-1])] == "[memory]"
+    assert KIND_WORDS[int(made.kind[-1])] == "allocation"
+    for column in (made.self_cpu, made.cpu, made.self_device, made.device, made.kernels, made.length):
+        assert column[-1] == 0
+    assert made.cpu[:-1].tolist() == sums.cpu.tolist()
+    assert sums.with_instants(trace, {}) is sums
+
+
+def test_a_member_of_each_group_is_one_of_its_rows():
+    trace, cost = costed(("a", 0, 1, Kind.CPU_OP), ("b", 5, 1, Kind.CPU_OP), ("a", 10, 1, Kind.CPU_OP))
+    names = grouped(trace.slices, cost)
+    assert names.member[some_member(names)].tolist() == [0, 1]
+
+
+CAPTURE = Event("PyTorch Profiler (0)", 0, 2_000, Kind.BOOKKEEPING, ("Spans", "PyTorch Profiler"))
+PROFILER = ("-1", "0")
+OPEN = {"finished": False}
+
+
+def rows(trace: Trace) -> dict[object, dict[str, Cell]]:
+    """The rows of the pane by name."""
+    return {row["name"]: row for row in PANES["ops"].build(trace).rows()}
+
+
+def test_a_row_with_an_op_in_it_is_of_an_op_wherever_the_others_stand() -> None:
+    others = [Event("same", 200, 50, Kind.OVERHEAD, PROFILER), Event("same", 300, 50, Kind.RUNTIME)]
+    for slices in ([op("same", 0, 100), *others], [*others, op("same", 0, 100, lane=("1", "2"))]):
+        row = rows(make_trace(slices))["same"]
+        assert (row["kind"], row["calls"]) == ("op", 3)
+
+
+def test_overhead_of_a_trace_without_ops_takes_nothing_from_what_it_outlasts() -> None:
+    made = make_trace(
+        [
+            Event("Buffer Flush", 0, 10_000, Kind.OVERHEAD, PROFILER),
+            Event("Resource", 5_000, 6_000, Kind.OVERHEAD, PROFILER),
+            Event("Unknown", 1_000, 1_000, Kind.OVERHEAD, PROFILER),
+        ]
+    )
+    trace = replace(made, lanes=tuple(replace(lane, kind=LaneKind.OVERHEAD) for lane in made.lanes))
+    own = {name: row["self_cpu_us"] for name, row in rows(trace).items()}
+    assert own == {"Buffer Flush": 9.0, "Resource": 6.0, "Unknown": 1.0}
+
+
+def test_a_name_that_torch_drops_is_no_row_when_it_never_ended() -> None:
+    trace = make_trace([op("outer", 0, 1_000), op("aten::is_leaf", 500, 9_000, args=OPEN), CAPTURE])
+    assert set(rows(trace)) == {"outer"}
+
+
+def test_what_never_ended_and_began_after_the_recording_took_no_time() -> None:
+    trace = make_trace([op("outer", 0, 1_000), op("late", 2_500, 9_000, args=OPEN), CAPTURE])
+    assert rows(trace)["late"]["cpu_total_us"] == 0.0
+
+
+def test_the_sum_of_self_times_is_that_of_all_costs() -> None:
+    repeated = [op("outer", 0, 1_000), op("same", 100, 500), op("same", 150, 300), op("inner", 200, 100)]
+    overlapping = [op("outer", 0, 100), op("a", 10, 80), op("b", 15, 80)]
+    lone = [op("same", 0, 100), op("same", 0, 90), op("x", 0, 60), op("y", 20, 60)]
+    for slices in (repeated, overlapping, lone, [*repeated, CAPTURE]):
+        trace = make_trace(slices)
+        own = costs(trace).self_cpu
+        total = self_cpu_sum(make_trace(slices))
+        assert (total.total, total.is_overlapped) == (int(own.sum()), bool(is_overlapped(own).any()))

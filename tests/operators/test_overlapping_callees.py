@@ -12,8 +12,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.traces import loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.report import CheckOutcome, Status, assertion, checked
-from tracetui.comparing.calls import calls
-from tracetui.comparing.measures import measures
+from tracetui.comparing.measures import calls, measures
 from tracetui.comparing.op_changes import OVERLAP, op_changes
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import statement

@@ -12,7 +12,6 @@ import tracetui.findings
 from tests.support.paths import ROOT
 from tracetui.findings import (
     communication,
-    concurrency,
     cpu_work,
     fusion,
     gemm,
@@ -135,15 +134,15 @@ def _millis(nanoseconds: int) -> str:
         ("small-batch-products", f"{_percent(gemm.MIN_BANDWIDTH_SHARE)} of the bandwidth"),
         ("batchable-products", f"at least {gemm.MIN_LOOP_CALLS} times in a row"),
         ("batchable-products", f"at most {_micros(gemm.MAX_LOOP_GEMM_NS)}"),
-        ("low-waves", f"at least {_micros(concurrency.MIN_KERNEL_NS)}"),
-        ("low-waves", f"{_percent(concurrency.MIN_COVERAGE)} of the multiprocessors"),
-        ("low-waves", f"at least {_percent(concurrency.MIN_SHARE_OF_KERNEL_TIME)} of the GPU time"),
+        ("low-waves", f"at least {_micros(kernel_times.MIN_KERNEL_NS)}"),
+        ("low-waves", f"{_percent(kernel_times.MIN_COVERAGE)} of the multiprocessors"),
+        ("low-waves", f"at least {_percent(kernel_times.MIN_SHARE_OF_KERNEL_TIME)} of the GPU time"),
         ("unfused-elementwise", f"at least {_percent(fusion.MIN_UNFUSED_SHARE)} of the GPU time"),
         ("unfused-elementwise", "two thirds of the shorter" if fusion.SAVED_SHARE == 2 / 3 else "?"),
         ("far-from-roofline", f"less than {_percent(roofline.FAR_SHARE)}"),
         ("far-from-roofline", f"at least {_micros(roofline.MIN_CALL_NS)}"),
         ("far-from-roofline", f"for more than {_percent(roofline.MAX_SHARED)} of their time"),
-        ("serialised-streams", f"more than {_percent(concurrency.MAX_ORDERED)} of the changes"),
+        ("serialised-streams", f"more than {_percent(kernel_times.MAX_ORDERED)} of the changes"),
         ("uneven-kernels", f"more than {kernel_times.MIN_UNEVEN_RATIO:g} times the median"),
         ("uneven-kernels", f"at least {kernel_times.MIN_CALLS} equal calls"),
         ("uneven-kernels", f"at least {kernel_times.MIN_VARYING_CALLS} calls the"),
@@ -163,8 +162,8 @@ def _millis(nanoseconds: int) -> str:
         ("tiny-kernels", f"below {_micros(fusion.MAX_TINY_NS)}"),
         ("optimizer-loop", f"at least {training.MIN_PARAMETERS} parameters"),
         ("optimizer-loop", f"{_percent(training.MIN_PLAIN_SHARE)} of the kernels"),
-        ("serialised-streams", f"at least {concurrency.MIN_PAIRS} kernels"),
-        ("serialised-streams", f"at most {_percent(concurrency.MAX_OVERLAP)} of their time"),
+        ("serialised-streams", f"at least {kernel_times.MIN_PAIRS} kernels"),
+        ("serialised-streams", f"at most {_percent(kernel_times.MAX_OVERLAP)} of their time"),
     ],
 )
 def test_a_threshold_is_that_of_the_code(rule, words):

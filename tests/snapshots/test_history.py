@@ -18,8 +18,16 @@ from hypothesis import strategies as st
 from tests.support.memory_snapshots import MIB, START_US, FakeAllocator, fragmented, frame, write
 from tracetui.reading.snapshot import load_snapshot
 from tracetui.snapshots.history import DeviceHistory, cheapest_hole, fullest_device, history_of, segment_map
-from tracetui.snapshots.holders import GROUPINGS, OLDER_ROW, PENDING_ROW, holders
-from tracetui.snapshots.snapshot_tables import PANES, out_of_memory, pane_table, read_moment
+from tracetui.snapshots.snapshot_tables import (
+    GROUPINGS,
+    OLDER_ROW,
+    PANES,
+    PENDING_ROW,
+    holders,
+    out_of_memory,
+    pane_table,
+    read_moment,
+)
 
 ACTS = st.lists(
     st.tuples(st.sampled_from(["alloc", "free", "wait", "complete", "cache", "history"]), st.integers(1, 5 * MIB)),

@@ -48,9 +48,8 @@ from tracetui.ranks.rank_tables import TABLES
 from tracetui.reading.load import load
 from tracetui.reading.snapshot import load_snapshot
 from tracetui.snapshots.history import history_of
-from tracetui.snapshots.holders import difference
 from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
-from tracetui.snapshots.snapshot_tables import pane_table
+from tracetui.snapshots.snapshot_tables import difference, pane_table
 
 FOLDER = ROOT / "docs" / "schema"
 Schema = dict[str, Any]

@@ -1,18 +1,23 @@
-"""The summary and the registry of panes."""
+"""The summary, and figures of platforms."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.traces import loaded
 from tracetui.errors import UsageError
 from tracetui.health.recording_checks import MAX_NAMED_KINDS
 from tracetui.health.summary import activity_counts, counts, not_shown
+from tracetui.idle.waits import queueing
+from tracetui.linking.links import links
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Device, Quality, Trace
 from tracetui.panes import PANES, pane_named
+from tracetui.tables.occupancy import queries
 
 
 def small() -> Trace:
@@ -143,3 +148,44 @@ def test_packets_that_are_not_shown_are_named_the_most_frequent_first() -> None:
 def test_no_more_kinds_are_named_than_can_be_read(more: int, words: str) -> None:
     sentence = not_shown(of_packets(**{f"k{number:02}": 1 for number in range(MAX_NAMED_KINDS + more)}))
     assert sentence.endswith(f" 1{words}. Perfetto (ui.perfetto.dev) does.")
+
+
+NVIDIA = (
+    "d01_v100_torch1.9_6steps_mem_occ.json.gz",
+    "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
+    "d04_a100_8rank_6steps_occ_nccl.json.gz",
+    "d05a_a100_megatron_tp8_rank0.json",
+    "d06_h100_stack_mem.json.gz",
+    "d08_b200_cuda13_ep_moe.json",
+    "d16_b300_tiny.json.gz",
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NVIDIA)
+def test_the_shortest_way_from_a_launch_to_its_kernel_is_a_few_microseconds(name, shared_trace):
+    latency = queueing(loaded(shared_trace(name))).latency
+    assert 4_000 <= latency[latency > 0].min() <= 12_000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NVIDIA)
+def test_kernels_that_wait_for_each_other_follow_within_a_few_microseconds(name, shared_trace):
+    trace = loaded(shared_trace(name))
+    slices, found = trace.slices, links(trace)
+    rows = found.gpu[np.lexsort((slices.start[found.gpu], slices.lane[found.gpu]))]
+    before, after = rows[:-1], rows[1:]
+    launch = found.launch[after]
+    queued = (slices.lane[before] == slices.lane[after]) & (launch >= 0) & (slices.end[launch] < slices.end[before])
+    gap = (slices.start[after] - slices.end[before])[queued]
+    assert 800 <= np.median(gap) <= 2_500
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name in NVIDIA if "h100" not in name])
+def test_an_occupancy_query_takes_about_a_microsecond(name, shared_trace):
+    trace = loaded(shared_trace(name))
+    took = trace.slices.dur[queries(trace)]
+    assert len(took)
+    assert np.percentile(took, 90) <= 2_000
+    assert took.max() <= 20_000

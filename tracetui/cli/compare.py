@@ -103,7 +103,7 @@ def _compare_snapshots(options: argparse.Namespace) -> int:
     from tracetui.checking.row_filter import filtered_and_sorted
     from tracetui.drawing.text.export import LINE_CELLS
     from tracetui.drawing.text.snapshot_text import difference_json
-    from tracetui.snapshots.holders import difference
+    from tracetui.snapshots.snapshot_tables import difference
 
     a, b = two_histories(options)
     table = filtered_and_sorted(difference(a, b), options.where, options.sort)

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracetui.comparing.calls import OP, RECORDED, THREADS, RecordingConditions, recording_conditions
 from tracetui.comparing.change_rows import Total
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.match import SAME_NAME
-from tracetui.comparing.measures import COUNT
+from tracetui.comparing.measures import COUNT, OP, RECORDED, THREADS, RecordingConditions, recording_conditions
 from tracetui.comparing.noise import ASSUMED_NOISE, MIN_TIME_CHANGE, Change, Difference, shared_tick
 from tracetui.comparing.side import CAPTURE, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import UnitOfWork, same_work, size_changes, type_change

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import is_generated, recording_conditions
 from tracetui.comparing.change_rows import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO, Total
 from tracetui.comparing.fairness import (
     WITHIN_NOISE,
@@ -25,7 +24,7 @@ from tracetui.comparing.fairness import (
 )
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
 from tracetui.comparing.match import SAME_PLACE
-from tracetui.comparing.measures import CAUSE_HELP, measures
+from tracetui.comparing.measures import CAUSE_HELP, is_generated, measures, recording_conditions
 from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup, groups_of_parts, is_mixed
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import unit_of_work, work_ratios

@@ -1,19 +1,27 @@
-"""Measures of every part of a side (R3.49), each under a stable name.
+"""Measures of the parts of a side (R3.49), each under a stable name, and the CPU calls of a side: operators,
+annotations and runtime calls, with the costs of the ops pane.
 
 Where the steps pane has a column of the same name, the values of a step are equal. `dur_us` of a step in which the CPU
 waits for the GPU tells how long the GPU takes; `cpu_us` excludes the waiting and tells what the CPU does.
+
+View ops without GPU activity and occupancy queries are folded: they belong to the nearest operator around them that is
+neither. A view op that the program calls directly stands for itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, kept_with_side
+from tracetui.devices.descriptions import device_names
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.frozen import frozen
@@ -21,19 +29,21 @@ from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.idle.idle_parts import idle_by_cause
 from tracetui.idle.scope_times import idle_by_group, idle_stretches, idle_within, recorded_extent, step_periods
 from tracetui.idle.utilisation import utilisation
+from tracetui.idle.verdict import Verdict, typical_verdict, verdict
 from tracetui.idle.waits import KEYS, WORDS, Cause, final_flush, sync_calls
-from tracetui.kernel_names import Family
+from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import families
-from tracetui.linking.groups import distinct
+from tracetui.linking.groups import combinations, distinct
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import forest, nearest
 from tracetui.model.intervals import Bool, Int64, covered
 from tracetui.model.recorded import Loss
 from tracetui.model.results import attempted, guarded
-from tracetui.model.trace import Float64, Kind
-from tracetui.operators.costs import is_overlapped
-from tracetui.operators.views import idle_rows, idle_view_rows
+from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.operators.costs import Costs, is_overlapped
+from tracetui.operators.views import INNER_VIEWS, VIEW_OPS, idle_rows, idle_view_rows
 from tracetui.tables.occupancy import queries
 
 COUNT = ""
@@ -314,3 +324,248 @@ def _tally(part: Int64, side: Side, values: NDArray[np.generic] | None = None) -
     """Number of rows of each part, or the sum of their values."""
     weights = None if values is None else np.asarray(values, np.float64)
     return np.bincount(part, weights, len(side)).astype(np.float64)
+
+
+# Names of CPU slices normalised for comparison between runs and between versions of a program.
+#
+# torch.compile numbers its regions and names graphs by a hash; its entries are a kind of their own. A generated kernel
+# ends in its number within the module, which changes with the program.
+
+COMPILE = "compile"
+"""The kind of the entries of torch.compile."""
+
+_COMPILE = re.compile(
+    r"TorchDynamo |Torch-Compiled Region|AOTDispatcher |## Call CompiledFxGraph|CompiledFxGraph|Pregraph bytecode"
+    r"|Compiled Autograd|CompiledFunction(Backward)?$|autograd::engine::evaluate_function: CompiledFunction"
+)
+_OF_ONE_RUN = (
+    (re.compile(r"(## Call CompiledFxGraph) \S+ ##"), r"\1 ##"),
+    (re.compile(r"(CompiledFxGraph) [0-9a-z]{20,}"), r"\1"),
+    (re.compile(r"(Torch-Compiled Region): \d+/\d+(_\d+)?"), r"\1"),
+    (re.compile(r"(CompiledFunction(Backward)?)\d+$"), r"\1"),
+)
+_GENERATED = re.compile(r"(?:triton_([a-z]{3}_)?fused_|graph_\d+_(?:kernel_)?cpp_fused_|cpp_fused_)(?P<ops>\w+)")
+_PLACE = re.compile(r"^(?:graph_\d+_)?(\w*?fused_\w*?[A-Za-z]\w*?)_\d+(?:_\d+d\w*|(?:_?\d+d[\dcde]*))?$")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+_ELSEWHERE = frozenset(["mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "convolution", "linear", "matmul", "einsum"])
+"""Operators in the name of a generated kernel that runs after them, and does not replace them."""
+
+
+def is_compile(name: str) -> bool:
+    """True for slices of torch.compile itself; the kernels that it generated are none."""
+    return _COMPILE.match(name) is not None
+
+
+def shared_name(name: str) -> str:
+    """The name without what differs between two runs of one program."""
+    for pattern, kept in _OF_ONE_RUN:
+        name = pattern.sub(kept, name)
+    return name
+
+
+def versionless_name(name: str) -> str:
+    """The name without what differs between two versions of a program: the number of a kernel, an address."""
+    match = _PLACE.match(name)
+    return match[1] if match else _ADDRESS.sub("0x", name)
+
+
+def is_generated(name: str) -> bool:
+    """True for kernels generated by torch.compile, on the GPU or on the CPU."""
+    return _GENERATED.match(name) is not None
+
+
+@cache
+def ops_within(name: str) -> frozenset[str]:
+    """The operators that a generated kernel replaces, as `aten::gelu`; none for any other name."""
+    match = _GENERATED.match(name)
+    if match is None:
+        return frozenset()
+    # Kernels in C++ are named by the grammar of those in Triton.
+    fused = decode(f"triton_{match[1] or 'poi_'}fused_{match['ops']}").fused_ops
+    return frozenset(f"aten::{op}" for op in fused if op not in _ELSEWHERE) - VIEW_OPS
+
+
+OP, ANNOTATION, RUNTIME, SLICE, WAIT = "op", "annotation", "runtime", "slice", "wait"
+"""Kinds of rows besides torch.compile; a wait is a call in which the CPU waits for the GPU."""
+
+_KINDS = {Kind.CPU_OP: OP, Kind.ANNOTATION: ANNOTATION, Kind.RUNTIME: RUNTIME, Kind.OTHER: SLICE}
+
+
+class CallKey(NamedTuple):
+    """Kind and name that distinguish the rows of a table."""
+
+    kind: str
+    name: str
+
+
+@frozen
+class Calls:
+    """Parallel arrays, one entry per slice; the steps themselves and the profiler's last wait are left out."""
+
+    row: Int64
+    part: Int64
+    key: Int64
+    """Index in `keys`."""
+    into: Int64
+    """Index in `keys` of the operator into which the slice is folded, -1 for a slice that stands for itself."""
+    self_cpu: Int64
+    """In ns; 0 where callees overlap and took more time than the call."""
+    overlapped: Bool
+    """Mask of the calls of which that is so."""
+    cpu: Int64
+    """Duration in ns."""
+    keys: tuple[CallKey, ...]
+
+
+@kept_with_side
+def calls(side: Side) -> Calls:
+    """The calls within the parts of a side, found once."""
+    trace, cost = side.trace, side.costs()
+    part = side.part_of(cost.row)
+    kept = (part >= 0) & np.isin(trace.slices.kind[cost.row], list(_KINDS))
+    kept &= ~np.isin(cost.row, np.concatenate([steps(trace).slices, final_flush(trace)]))
+    cost, part = cost.take(np.flatnonzero(kept)), part[kept]
+    key, keys = _keys(trace, cost)
+    host = _hosts(trace, cost.row)
+    into = np.where(host >= 0, key[host], -1)
+    own = np.maximum(cost.self_cpu, 0)
+    return Calls(cost.row, part, key, into, own, is_overlapped(cost.self_cpu), cost.cpu, keys)
+
+
+def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[CallKey, ...]]:
+    """The key of each slice; each name is processed once."""
+    kind = trace.slices.kind[cost.row].astype(np.int64)
+    waits = np.isin(cost.row, sync_calls(trace))
+    pairs = combinations(cost.name, kind, waits.astype(np.int64))
+    known: dict[CallKey, int] = {}
+    indices = []
+    for first in pairs.first.tolist():
+        name = cost.texts[int(cost.name[first])]
+        sort = WAIT if waits[first] else _KINDS[Kind(int(kind[first]))]
+        key = CallKey(COMPILE if sort in (OP, ANNOTATION) and is_compile(name) else sort, shared_name(name))
+        indices.append(known.setdefault(key, len(known)))
+    return np.array(indices, np.int64)[pairs.member], tuple(known)
+
+
+def _hosts(trace: Trace, rows: Int64) -> Int64:
+    """For each slice the index in `rows` of the operator into which it is folded, -1 for none."""
+    asks = np.isin(rows, queries(trace))
+    among = np.flatnonzero((trace.slices.kind[rows] == Kind.CPU_OP) | asks)
+    parent = forest(trace, rows[among])
+    folded = _is_folded(trace, rows[among], parent) | asks[among]
+    top = nearest(parent, ~folded)
+    # A view op within no other operator stands for itself, and what it calls is folded into it.
+    roots = folded & ~asks[among] & (top < 0) & (parent < 0)
+    folded &= ~roots
+    top = nearest(parent, ~folded)
+    host = np.full(len(rows), -1, np.int64)
+    inner = np.flatnonzero(folded & (top >= 0))
+    host[among[inner]] = among[top[inner]]
+    return host
+
+
+def _is_folded(trace: Trace, rows: Int64, parent: Int64) -> Bool:
+    """Mask of the view ops without GPU activity; where there is no GPU, of those that call nothing else either."""
+    is_view: Bool = np.isin(rows, idle_view_rows(trace))
+    above = np.where(parent >= 0, parent, 0)
+    inner = np.isin(trace.slices.name[rows], [trace.names.find(name) for name in INNER_VIEWS])
+    is_view |= (parent >= 0) & is_view[above] & inner
+    working = is_view.copy()
+    working[parent[(parent >= 0) & ~is_view]] = False
+    while (lost := (parent >= 0) & ~working & working[above]).any():
+        working[parent[lost]] = False
+    return working
+
+
+# Properties of a side besides its measures: how it ran, on which devices, and how it was recorded.
+
+RECORDED = ("device", "dtype", "seed", "cold", "warm_seconds", "shapes", "stack", "memory")
+"""Recording options that two recordings should share; how the program was compiled is what is compared."""
+THREADS = "threads"
+"""A further such option, of the process."""
+
+
+@frozen(eq=True)
+class RecordingConditions:
+    """Properties of a side."""
+
+    name: str
+    part_kind: str
+    """Kind of the parts: `step`, `run` or `capture`."""
+    parts: int
+    verdict: str | None
+    """The verdict on its median part; None where there is none."""
+    idle_pct: float
+    """The idle share on which that verdict rests, the wait before the first kernel included; NaN without one."""
+    compiled_parts: int
+    """Number of parts in which torch.compile generated some of what ran (R3.51)."""
+    compiled: bool
+    """All parts are compiled."""
+    graphs: bool
+    """CUDA graphs were launched."""
+    devices: tuple[str, ...]
+    """Names of the GPUs that ran something, where the file names them."""
+    torch: str | None
+    """Version, where the file says."""
+    workload: str | None
+    params: Mapping[str, str]
+    """Parameters of the workload and recording options, as text."""
+    operands: Mapping[str, str]
+    """Digests of the weights and inputs, by name."""
+    frames: bool
+    """Python frames were recorded."""
+    cut: bool
+    """The file is truncated, or was read in part."""
+
+
+@kept_with_side
+def recording_conditions(side: Side) -> RecordingConditions:
+    """The properties of a side, found once."""
+    side_calls, (rows, part) = calls(side), side.activities()
+    keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
+    name = side.trace.slices.name[rows]
+    names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
+    trace, compiled_parts, typical = (
+        side.trace,
+        len(np.union1d(side_calls.part[np.isin(side_calls.key, keys)], part[np.isin(name, names)])),
+        _verdict(side),
+    )
+    about = trace.metadata.get("tracetui")
+    about = about if isinstance(about, Mapping) else {}
+    torch, workload, operands = (about.get(key) for key in ("torch", "workload", "operands"))
+    operands = operands if isinstance(operands, Mapping) else {}
+    return RecordingConditions(
+        side.name,
+        side.part_kind,
+        len(side),
+        typical.words if typical else None,
+        typical.judged.share if typical else float("nan"),
+        compiled_parts,
+        0 < len(side) == compiled_parts,
+        bool(np.nansum(measures(side)["graph_launches"].values)),
+        tuple(name for name in device_names(trace).values() if name in {device.name for device in trace.devices}),
+        torch if isinstance(torch, str) else None,
+        workload if isinstance(workload, str) else None,
+        _params(about),
+        {str(name): digest for name, digest in operands.items() if isinstance(digest, str)},
+        bool((trace.slices.kind == Kind.PYTHON).any()),
+        trace.quality.partial or trace.quality.is_part,
+    )
+
+
+def _verdict(side: Side) -> Verdict | None:
+    """The verdict on the trace for a capture, on the median step for steps; None for runs."""
+    if side.part_kind == CAPTURE:
+        return verdict(side.trace)
+    if side.part_kind != STEP:
+        return None
+    return typical_verdict(side.trace, np.flatnonzero(np.isin(steps(side.trace).row, side.row)).tolist())
+
+
+def _params(about: Mapping[str, Any]) -> dict[str, str]:
+    params, options = (about.get(key) for key in ("params", "options"))
+    values = dict(params) if isinstance(params, Mapping) else {}
+    values |= {key: options[key] for key in RECORDED if key in options} if isinstance(options, Mapping) else {}
+    if THREADS in about:
+        values[THREADS] = about[THREADS]
+    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}

@@ -13,10 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import OP, RUNTIME, CallKey, Calls, calls, is_generated, ops_within, versionless_name
 from tracetui.comparing.change_rows import CANNOT_TELL, FUSED_INTO, GONE, MARKS, NEW, note
 from tracetui.comparing.kernel_changes import change_order, kernel_changes
-from tracetui.comparing.measures import launch_gap
+from tracetui.comparing.measures import (
+    OP,
+    RUNTIME,
+    CallKey,
+    Calls,
+    calls,
+    is_generated,
+    launch_gap,
+    ops_within,
+    versionless_name,
+)
 from tracetui.comparing.noise import (
     BEYOND_NOISE,
     CHANGES,

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import ANNOTATION, COMPILE, OP, RUNTIME, SLICE, WAIT, calls, is_generated
 from tracetui.comparing.change_rows import CANNOT_TELL, FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, Total
 from tracetui.comparing.fairness import WITHIN_NOISE, bare, bares, clauses_behind, in_brackets, joined, listed, per
-from tracetui.comparing.measures import measures
+from tracetui.comparing.measures import ANNOTATION, COMPILE, OP, RUNTIME, SLICE, WAIT, calls, is_generated, measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, difference
 from tracetui.comparing.op_changes import OpFusions, op_fusions
 from tracetui.comparing.side import Side

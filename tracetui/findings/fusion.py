@@ -14,7 +14,6 @@ from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.residency import configuration
 from tracetui.devices.roofline import roofline
-from tracetui.findings.concurrency import underfilled
 from tracetui.findings.gemm import (
     Calls,
     Gemm,
@@ -24,7 +23,7 @@ from tracetui.findings.gemm import (
     shape_of,
 )
 from tracetui.findings.idle_time import alone, kernel_time
-from tracetui.findings.kernel_times import gpu_time_by_purpose
+from tracetui.findings.kernel_times import gpu_time_by_purpose, underfilled
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import is_optimizer_loop, loop_of
 from tracetui.frozen import frozen

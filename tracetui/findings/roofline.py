@@ -13,7 +13,6 @@ from tracetui.devices.descriptions import AMD, gpu_generation
 from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import MEMORY, roofline
-from tracetui.findings.concurrency import underfilled
 from tracetui.findings.fusion import unfused_attention, unfused_elementwise, unfused_kernels
 from tracetui.findings.gemm import (
     Calls,
@@ -26,6 +25,7 @@ from tracetui.findings.gemm import (
     shape_of,
 )
 from tracetui.findings.idle_time import kernel_time
+from tracetui.findings.kernel_times import underfilled
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
 from tracetui.frozen import frozen

@@ -11,7 +11,6 @@ from tracetui.findings.communication import (
     small_collectives,
     straggler,
 )
-from tracetui.findings.concurrency import low_waves, serialised_streams
 from tracetui.findings.cpu_work import (
     allocator,
     graph_breaks,
@@ -24,6 +23,8 @@ from tracetui.findings.fusion import attention_unfused, tiny_kernels, unfused_el
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
     before_first_kernel,
+    cpu_inputs,
+    data_loading,
     dependency,
     exposed_copy,
     host_sync,
@@ -34,8 +35,7 @@ from tracetui.findings.idle import (
     stalled_thread,
     unrecorded_graph_work,
 )
-from tracetui.findings.inputs import cpu_inputs, data_loading
-from tracetui.findings.kernel_times import lower_clock, uneven_kernels
+from tracetui.findings.kernel_times import low_waves, lower_clock, serialised_streams, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
     no_gpu,

@@ -9,8 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from tracetui.frozen import frozen
-from tracetui.linking.captured_tree import capture_counts, refusals, unknown_node
-from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.graph_nodes import capture_counts, graph_nodes, refusals, unknown_node
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import before_capture
 from tracetui.linking.replays import in_capture, replays

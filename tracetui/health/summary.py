@@ -13,7 +13,7 @@ from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.utilisation import scope_utilisation
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
-from tracetui.linking.captured_tree import capture_counts
+from tracetui.linking.graph_nodes import capture_counts
 from tracetui.linking.links import busy_stretches, links, no_gpu
 from tracetui.linking.placement import between_share, chosen, ops_within, within
 from tracetui.linking.step_kinds import step_kinds, unprofiled_time

@@ -1,4 +1,5 @@
-"""The operator, line and module behind each replayed kernel, from recordings of the capture of its graph (R3.40).
+"""The operator, line and module behind each replayed kernel, from recordings of the capture of its graph, and the tree
+of modules with them (R3.40).
 
 A replay is of the captured graph whose launches have the names of its kernels in order. Everything here is inferred,
 but for names that the program gave to nodes itself (`graph_scopes`), which stand for the module where none is known.
@@ -8,7 +9,7 @@ other; what still differs among them stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,136 +17,28 @@ import numpy as np
 from tracetui.frozen import Parallel, frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.text import plain
-from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
+from tracetui.linking.frames import BACKWARD_OF, MODULE, PATH_SEPARATOR, FrameTree, is_own, preorder
+from tracetui.linking.graph_recordings import (
+    ANY_KERNEL,
+    COPY,
+    FILL,
+    MIN_EQUAL_SHARE,
+    Alignment,
+    Captured,
+    Choice,
+    align,
+    choose,
+    recorded_graphs,
+)
 from tracetui.linking.links import links, names_of
-from tracetui.linking.replays import NODE_BITS, graph_captures, node_id, replays, scopes_of
-from tracetui.model.intervals import Bool, Int64, index_in
+from tracetui.linking.replays import NODE_BITS, by_graph, graph_captures, graph_name, node_id, replays, scopes_of
+from tracetui.model import columns as col
+from tracetui.model.intervals import Bool, Int64, index_in, tree_depth
+from tracetui.model.quantities import rounded_percent
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.results import kept
-from tracetui.model.table import Strings
+from tracetui.model.table import Strings, Table, texts
 from tracetui.model.trace import Int32, Kind, Trace
-
-# Alignment of a replay with a captured graph: which captured launch each GPU activity came from (R3.40).
-#
-# Both are lists of names as numbers, in order. At least nine tenths of the longer list must find an equal partner.
-
-MIN_EQUAL_SHARE = 0.9
-"""Minimum share of equal names for a replay to be of a captured graph."""
-ANY_KERNEL = -1
-"""Stands for a captured kernel whose name is not recorded."""
-COPY, FILL = -2, -3
-"""Stand for copies and fills, whose names differ between call and activity."""
-MAX_EDITS = 400
-"""Maximum nodes without a partner, on either side, of lists that are aligned with one another."""
-
-
-@frozen
-class Alignment:
-    """The launch of each node of a replay in its captured graph."""
-
-    launch: Int64
-    """Index of the captured launch, -1 for a node without an equal one."""
-    by_position: Bool
-    """Mask of the nodes whose launch has no name: they are equal in position only."""
-    share: float
-    """Equal nodes as a share of the longer list."""
-    shared: float
-    """Names that occur in both lists, wherever they stand, as a share of the longer list: as many could be equal."""
-
-
-def align(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
-    """Align the nodes of a replay, by start and each on a stream, with captured launches."""
-    by_index = np.full(len(nodes), -1, np.int64)
-    if len(nodes) == len(launches):
-        equal = (nodes == launches) | ((launches == ANY_KERNEL) & (nodes >= 0))
-        by_index = np.where(equal, np.arange(len(nodes)), -1)
-    best = _alignment(nodes, launches, by_index)
-    if best.share == 1:
-        return best
-    shared = _shared_names(nodes, launches)
-    best = replace(best, shared=shared)
-    if shared < MIN_EQUAL_SHARE or bool((launches == ANY_KERNEL).any()):
-        return best
-    if len(np.unique(streams)) > 1:
-        best = max(best, _merged_streams(nodes, streams, launches), key=lambda each: each.share)
-    if best.share < MIN_EQUAL_SHARE:
-        best = max(best, _common_subsequence(nodes, launches), key=lambda each: each.share)
-    return replace(best, shared=shared)
-
-
-def _merged_streams(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
-    """Launches in order, each taken by the first node of a stream that has its name: streams run side by side."""
-    queues = [np.flatnonzero(streams == stream).tolist() for stream in np.unique(streams).tolist()]
-    heads, partner = [0] * len(queues), np.full(len(nodes), -1, np.int64)
-    names = nodes.tolist()
-    for index, name in enumerate(launches.tolist()):
-        waiting = [
-            (queue[head], which)
-            for which, (queue, head) in enumerate(zip(queues, heads, strict=True))
-            if head < len(queue)
-        ]
-        fitting = [each for each in waiting if names[each[0]] == name or (name == ANY_KERNEL and names[each[0]] >= 0)]
-        if fitting:
-            node, which = min(fitting)
-            partner[node] = index
-            heads[which] += 1
-    return _alignment(nodes, launches, partner)
-
-
-def _shared_names(nodes: Int64, launches: Int64) -> float:
-    """Names in both lists as a share of the longer one; a launch without a name may be any kernel."""
-    free = int((launches == ANY_KERNEL).sum())
-    named = launches[launches != ANY_KERNEL]
-    low = int(min(nodes.min(initial=0), named.min(initial=0)))
-    size = int(max(nodes.max(initial=0), named.max(initial=0))) - low + 1
-    count = np.bincount(nodes - low, minlength=size)
-    common = np.minimum(count, np.bincount(named - low, minlength=size))
-    left = int((count - common)[max(-low, 0) :].sum())
-    return float(common.sum() + min(left, free)) / max(len(nodes), len(launches), 1)
-
-
-def _common_subsequence(nodes: Int64, launches: Int64) -> Alignment:
-    """The longest common subsequence: the profiler loses nodes, and conditional nodes repeat (R3.41).
-
-    Myers' algorithm: the fewest nodes of either list are left out, at most a fifth of the longer, and `MAX_EDITS`.
-    """
-    a, b = nodes.tolist(), launches.tolist()
-    reach, history = {1: 0}, []
-    for edits in range(min(MAX_EDITS, round(2 * (1 - MIN_EQUAL_SHARE) * max(len(a), len(b)))) + 1):
-        history.append(dict(reach))
-        for diagonal in range(-edits, edits + 1, 2):
-            down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
-            x = reach[diagonal + 1] if down else reach[diagonal - 1] + 1
-            while x < len(a) and 0 <= x - diagonal < len(b) and a[x] == b[x - diagonal]:
-                x += 1
-            reach[diagonal] = x
-            if x >= len(a) and x - diagonal >= len(b):
-                return _alignment(nodes, launches, _backtracked(history, len(a), len(b)))
-    return _alignment(nodes, launches, np.full(len(nodes), -1, np.int64))
-
-
-def _backtracked(history: list[dict[int, int]], x: int, y: int) -> Int64:
-    """The partner of each node on the way back from the ends of both lists, -1 for none."""
-    partner = np.full(x, -1, np.int64)
-    for edits in range(len(history) - 1, -1, -1):
-        reach, diagonal = history[edits], x - y
-        down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
-        before = diagonal + 1 if down else diagonal - 1
-        begin = reach[before]
-        start = begin if down else begin + 1
-        while x > max(start, 0) and y > 0:
-            x, y = x - 1, y - 1
-            partner[x] = y
-        x, y = begin, begin - before
-    return partner
-
-
-def _alignment(nodes: Int64, launches: Int64, partner: Int64) -> Alignment:
-    equal = partner >= 0
-    share = float(equal.sum()) / max(len(nodes), len(launches), 1)
-    unnamed = equal & (launches[partner] == ANY_KERNEL) if len(launches) else equal
-    return Alignment(partner, unnamed, share, share)
-
 
 _GEMM_OPS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
 _ELEMENTWISE_OPS = frozenset(
@@ -484,3 +377,163 @@ def _no_nodes(recordings: tuple[GraphRecording, ...]) -> GraphNodes:
     return GraphNodes(
         rows, none, none, none, none, none, none, none, unnamed, none, rows, none, Strings(), recordings, ()
     )
+
+
+_Path = tuple[str, ...]
+"""Names of frames, outermost first."""
+
+
+def with_captured_nodes(trace: Trace, tree: FrameTree, functions: bool) -> FrameTree:
+    """The tree with the modules, or the functions and modules, in which replayed activities were captured."""
+    nodes = graph_nodes(trace)
+    if len(nodes) == 0:
+        return tree
+    entries: dict[_Path, list[Int64]] = {}
+    for path, some in _paths(nodes, functions):
+        if path:
+            entries.setdefault(path, []).append(some)
+    if not entries:
+        return tree
+    return _with_paths(trace, tree, {path: nodes.rows[np.concatenate(some)] for path, some in entries.items()})
+
+
+def _paths(nodes: GraphNodes, functions: bool) -> list[tuple[_Path, Int64]]:
+    """The path of each group of entries."""
+    if not functions:
+        paths = []
+        for number in np.unique(nodes.module[nodes.module >= 0]).tolist():
+            words = nodes.texts[number].removeprefix(BACKWARD_OF).split(PATH_SEPARATOR)
+            paths.append((tuple(f"{MODULE}{word}" for word in words), np.flatnonzero(nodes.module == number)))
+        return paths
+    paths = []
+    for number in np.unique(nodes.recording[nodes.recording >= 0]).tolist():
+        recording = nodes.recordings[number]
+        mine = np.flatnonzero((nodes.recording == number) & (nodes.launch >= 0))
+        stack = recording.stack[nodes.launch[mine]]
+        for index in np.unique(stack).tolist():
+            names = map(recording.text, recording.stacks[index][:-1])
+            # Operators and annotations are on the stack too; a Python frame is named `file.py(12): function`.
+            path = tuple(name for name in names if (name.startswith(MODULE) or "): " in name) and is_own(name))
+            paths.append((path, mine[stack == index]))
+    return paths
+
+
+def _with_paths(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> FrameTree:
+    """The tree with a node for each path, behind the others of its caller, and the activities of each."""
+    parents, names = tree.parent.tolist(), [trace.names[number] for number in tree.name.tolist()]
+    first = tree.first.tolist()
+    known = {(parent, name): node for node, (parent, name) in enumerate(zip(parents, names, strict=True))}
+    ends = {}
+    for path, rows in activities.items():
+        node = -1
+        for name in path:
+            above, node = node, known.get((node, name), -1)
+            if node < 0:
+                node = known[above, name] = len(parents)
+                parents.append(above)
+                names.append(name)
+                first.append(int(rows[0]))
+        ends[path] = node
+    parent = np.array(parents, np.int64)
+    rank = np.append(preorder(parent, np.arange(len(parent))), -1)
+    order = np.argsort(rank[:-1])
+    parent = rank[parent[order]]
+    more = tuple(dict.fromkeys(name for name in names if trace.names.find(name) < 0))
+    number = {name: len(trace.names) + index for index, name in enumerate(more)}
+    rows = np.concatenate(list(activities.values()))
+    node_of = np.concatenate([np.full(len(some), ends[path]) for path, some in activities.items()])
+    by_row = np.argsort(rows)
+    return replace(
+        tree,
+        parent=parent,
+        depth=tree_depth(parent),
+        name=np.array([number.get(names[node], trace.names.find(names[node])) for node in order.tolist()], np.int64),
+        first=np.array(first, np.int64)[order],
+        node=rank[tree.node],
+        more_names=more,
+        activities=rows[by_row],
+        activity_node=rank[node_of[by_row]],
+    )
+
+
+# Kernels inside graphs in words: the number tied to the operator that captured them, the file that ties them, and the
+# reasons why others are not tied (R3.40).
+
+OWN_CAPTURE = "the capture in this trace"
+"""Label of the recording that is the trace itself."""
+OWN_NAMES = "names in this trace"
+"""Label of the names of nodes in the args of kernels."""
+UNKNOWN = "recorded once at capture"
+"""The reason why the operator of a replayed kernel is unknown."""
+MAX_NAMED_REFUSALS = 3
+"""Maximum graphs named of which no captured graph has the names."""
+
+
+@frozen(eq=True)
+class CaptureCounts:
+    """GPU activities in replayed graphs, and those tied to the operator that captured them."""
+
+    activities: int
+    tied: int
+    by_position: int
+    """Tied activities that were matched without a name."""
+    labels: tuple[str, ...]
+    """Names of the recordings that they are tied by."""
+
+    @property
+    def words(self) -> str | None:
+        """`421 of 421 by i01c.json.gz`; None where nothing is tied."""
+        if not self.tied:
+            return None
+        unnamed = f", {self.by_position:,} by position only" if self.by_position else ""
+        return f"{self.tied:,} of {self.activities:,} by {', '.join(self.labels)}{unnamed}"
+
+
+def capture_counts(trace: Trace) -> CaptureCounts:
+    """Count the GPU activities in graphs that are tied to their capture, and name the recordings that tie them."""
+    nodes = graph_nodes(trace)
+    used = np.unique(nodes.recording[nodes.recording >= 0]).tolist()
+    labels = [nodes.recordings[number].label or OWN_CAPTURE for number in used]
+    only_named = np.unique(nodes.named_by[(nodes.recording < 0) & (nodes.named_by >= 0)]).tolist()
+    labels += [nodes.naming[number] or OWN_NAMES for number in only_named]
+    return CaptureCounts(int(replays(trace).nodes.sum()), len(nodes), int(nodes.by_position.sum()), tuple(labels))
+
+
+def refusals(trace: Trace) -> list[str]:
+    """A sentence for each graph that has nearly the names of a captured graph and not enough of them."""
+    nodes = graph_nodes(trace)
+    refused = [match for match in nodes.matches if not match.equal]
+    sentences = []
+    for match in refused[:MAX_NAMED_REFUSALS]:
+        label = match.label or OWN_CAPTURE
+        least = rounded_percent(100 * MIN_EQUAL_SHARE)
+        sentences.append(
+            f"The operators of {graph_name(match.graph)} ({match.nodes:,} nodes) stay unknown: no graph of {label} has "
+            f"{least} of its names in order; the nearest shares {rounded_percent(100 * match.shared)} of them."
+        )
+    more = len(refused) - MAX_NAMED_REFUSALS
+    return [*sentences, f"Nor are those of {more:,} more graphs."] if more > 0 else sentences
+
+
+def by_captured_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
+    """The replays among some GPU activities, one row per graph, with its capture where any capture is known."""
+    table, matches = by_graph(trace, rows, note), graph_nodes(trace).matches
+    if not matches:
+        return table
+    captured_by = {}
+    for match in matches:
+        label, unnamed = match.label or OWN_CAPTURE, ", by position only" if match.by_position else ""
+        captured_by[graph_name(match.graph)] = (
+            f"{match.equal:,} of {match.nodes:,} by {label}{unnamed}"
+            if match.equal
+            else f"unknown: {label} shares {rounded_percent(100 * match.shared)} of its names"
+        )
+    names = [captured_by.get(str(table["graph"].cell(row))) for row in range(len(table))]
+    return replace(table, columns=(*table.columns, texts(col.CAPTURED_BY, names)))
+
+
+def unknown_node(trace: Trace, launch: int) -> str:
+    """The reason why the operator of the nodes of a replay is not known."""
+    kind = "HIP" if trace.name_of(launch).startswith("hip") else "CUDA"
+    count = len(links(trace).kernels_of(launch))
+    return f"inside a {kind} graph: {count:,} nodes, {UNKNOWN}"

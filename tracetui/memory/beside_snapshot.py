@@ -18,7 +18,7 @@ from tracetui.model.results import kept
 from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import Counter, Trace
 from tracetui.snapshots.history import MAX_SLACK, OLDER, DeviceHistory, history_of
-from tracetui.snapshots.holders import OLDER_ROW, frames_of
+from tracetui.snapshots.snapshot_tables import OLDER_ROW, frames_of
 
 MAX_CLOCKS_NS = 10**9
 """Maximum difference of the clocks."""

@@ -26,8 +26,7 @@ import numpy as np
 
 from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
 from tracetui.files import NO_FILE, is_url
-from tracetui.linking.captured_tree import refusals
-from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.graph_nodes import graph_nodes, refusals
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
 from tracetui.linking.replays import node_id, replays
 from tracetui.model.intervals import Int64, nest_slices

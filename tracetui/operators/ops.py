@@ -16,8 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.linking.autograd import autograd
-from tracetui.linking.captured_tree import capture_counts
-from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
+from tracetui.linking.graph_nodes import GraphNodes, capture_counts, graph_nodes
 from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.lines import SITES, site_column, site_groupings
 from tracetui.linking.links import links, no_gpu

@@ -24,8 +24,7 @@ from tracetui.kernel_names.slice_names import (
     short_kernel,
     tensor_core_use,
 )
-from tracetui.linking.captured_tree import by_captured_graph
-from tracetui.linking.graph_nodes import op_names
+from tracetui.linking.graph_nodes import by_captured_graph, op_names
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.lines import SITES, site_columns, site_groupings, site_of
 from tracetui.linking.links import launch_delay, links, names_of, no_gpu

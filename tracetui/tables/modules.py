@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tracetui.frozen import frozen
 from tracetui.idle.waits import idleness
-from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
+from tracetui.linking.graph_nodes import with_captured_nodes
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import lost_launches, time_within, within
 from tracetui.linking.trees import is_named, open_at, subtree_sums

@@ -14,7 +14,7 @@ from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
 from tests.support.traces import loaded
-from tracetui.comparing.calls import is_compile, is_generated, ops_within, shared_name, versionless_name
+from tracetui.comparing.measures import is_compile, is_generated, ops_within, shared_name, versionless_name
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
-from tracetui.comparing.calls import calls
+from tracetui.comparing.measures import calls
 from tracetui.comparing.side import side
 
 

@@ -12,8 +12,8 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, said, trace_of
 from tests.support.comparing.recording import Call, Work
 from tests.support.traces import loaded
-from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import paired, totals
+from tracetui.comparing.measures import recording_conditions
 from tracetui.comparing.noise import groups_of_parts, is_mixed
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side

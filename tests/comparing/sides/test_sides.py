@@ -10,8 +10,7 @@ import pytest
 from tests.support.build import annotation, kernel, launch, make_trace, op, python, step
 from tests.support.comparing import tutorial
 from tests.support.traces import loaded
-from tracetui.comparing.calls import calls
-from tracetui.comparing.measures import measures
+from tracetui.comparing.measures import calls, measures
 from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.linking.links import links

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.comparing.calls import RecordingConditions, recording_conditions
 from tracetui.comparing.change_rows import SAME
+from tracetui.comparing.measures import RecordingConditions, recording_conditions
 from tracetui.comparing.noise import Change
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
-from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
 from tracetui.comparing.noise import BEYOND_NOISE, Change
-from tracetui.comparing.statement import SIDE_NAMES
+from tracetui.comparing.statement import BUSY, ON_CPU, SIDE_NAMES, SPAN, WALL, Headline, SideTimes, Spent
 from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import Hue
 from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, stacked, text_of

@@ -18,9 +18,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.comparing.headline import Headline
 from tracetui.comparing.side import Side
-from tracetui.comparing.statement import Comparison
+from tracetui.comparing.statement import Comparison, Headline
 from tracetui.drawing.text.headline_text import headline_lines, side_lines
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.links import links

@@ -12,12 +12,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from tracetui.comparing.calls import calls, versionless_name
-from tracetui.comparing.headline import Headline
 from tracetui.comparing.match import Matching, match
+from tracetui.comparing.measures import calls, versionless_name
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import Side
-from tracetui.comparing.statement import Comparison
+from tracetui.comparing.statement import Comparison, Headline
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.linking.links import links

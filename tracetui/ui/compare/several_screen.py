@@ -17,8 +17,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from tracetui.comparing.headline import Headline, side_names
-from tracetui.comparing.statement import SIDE_NAMES, Several
+from tracetui.comparing.statement import SIDE_NAMES, Headline, Several, side_names
 from tracetui.drawing.text.comparison_text import SIGNS, key_rows, several_readable, side_words
 from tracetui.drawing.text.headline_text import headline_lines
 from tracetui.drawing.text.readable_table import words

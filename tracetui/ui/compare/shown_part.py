@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracetui.comparing.calls import calls, recording_conditions, versionless_name
-from tracetui.comparing.measures import known_measures
+from tracetui.comparing.measures import calls, known_measures, recording_conditions, versionless_name
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import CAPTURE, ONE_RUN, RANGE, RUN, STEP, Side
 from tracetui.comparing.side import side as named

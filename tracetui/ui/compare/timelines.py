@@ -12,8 +12,8 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.widget import Widget
 
-from tracetui.comparing.calls import shared_name, versionless_name
 from tracetui.comparing.match import Matching
+from tracetui.comparing.measures import shared_name, versionless_name
 from tracetui.comparing.side import CAPTURE
 from tracetui.drawing.timeline.grid import AXIS_LINES, TimelineGrid
 from tracetui.drawing.timeline.layout import Layout

@@ -17,8 +17,15 @@ from tracetui.model.memory_snapshot import MemorySnapshot
 from tracetui.model.quantities import ABSENT, count, duration, percent, size
 from tracetui.model.table import Table
 from tracetui.snapshots.history import DeviceHistory, history_of
-from tracetui.snapshots.holders import GROUPINGS, frames_of
-from tracetui.snapshots.snapshot_tables import PANES, chosen_history, out_of_memory, pane_table, summary_words
+from tracetui.snapshots.snapshot_tables import (
+    GROUPINGS,
+    PANES,
+    chosen_history,
+    frames_of,
+    out_of_memory,
+    pane_table,
+    summary_words,
+)
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.exports import copy_out

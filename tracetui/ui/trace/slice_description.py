@@ -21,10 +21,9 @@ from tracetui.errors import TraceError
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.autograd import autograd
-from tracetui.linking.captured_tree import OWN_CAPTURE, OWN_NAMES, unknown_node
 from tracetui.linking.chains import chain, dispatch_cost, graph_dependencies, launch_of_node, outermost_op
 from tracetui.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
-from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.graph_nodes import OWN_CAPTURE, OWN_NAMES, graph_nodes, unknown_node
 from tracetui.linking.links import launch_delay, links, region
 from tracetui.linking.placement import activities_of_step, step_index
 from tracetui.linking.replays import graph_name, replays
