@@ -37,7 +37,7 @@ from tracetui.reading.snapshot import load_snapshot
 from tracetui.snapshots.history import history_of
 from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
 from tracetui.snapshots.snapshot_tables import pane_table
-from tracetui.writing.packets import is_protobuf, part_of, repair_of
+from tracetui.writing.formats import is_protobuf, part_of, repair_of
 from tracetui.writing.selection import Wanted
 
 SMALL = 64

@@ -77,8 +77,8 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError when nothing is left or OUT is there; TraceError for the file; CannotWrite for OUT.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.writing.formats import part_of, require_fitting_name
     from tracetui.writing.output import refuse_terminal, require_writable
-    from tracetui.writing.packets import part_of, require_fitting_name
 
     wanted, anonymizer = wanted_part(options), _anonymizer(options)
     refuse_terminal(options.output)

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 def _part(options: argparse.Namespace, folder: str) -> str:
     """The path of a file with the part that was asked for."""
     # These load numpy, which serving a whole file does not need.
-    from tracetui.writing.packets import part_of, suffix_of
+    from tracetui.writing.formats import part_of, suffix_of
 
     wanted = wanted_part(options)
     trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE, requests=NO_FILE))

@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> int:
     # These load numpy, which `--help` must not wait for.
     from tracetui.model.quantities import size as as_size
     from tracetui.reading.load import load
+    from tracetui.writing.formats import repair_of, require_fitting_name
     from tracetui.writing.output import refuse_terminal, require_writable
-    from tracetui.writing.packets import repair_of, require_fitting_name
 
     refuse_terminal(options.output)
     require_writable(options.output, [(options.trace, "the trace")], options.force)

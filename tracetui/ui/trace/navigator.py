@@ -588,8 +588,8 @@ class RangeCommands(SearchableView):
 def write_range(trace: Trace, time_range: TimeRange) -> ExportNotice:
     """Write what is open in a range of time as a trace among the exports, where no file is replaced."""
     # What writes traces is needed only once one is written.
+    from tracetui.writing.formats import part_of, suffix_of
     from tracetui.writing.output import output
-    from tracetui.writing.packets import part_of, suffix_of
     from tracetui.writing.selection import Wanted
 
     name = f"{stem(trace.label)}-{time_range.text}{suffix_of(trace)}.gz"
