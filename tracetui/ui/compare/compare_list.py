@@ -28,8 +28,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.exports import ExportNotice, copy_out
 from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.details import WAITING_NOTE
-from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
-from tracetui.ui.widgets.tabs import Tab
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, Tab, TabbedList
 
 # The tables of a comparison for the screen: marks with a sign, measures as words, numbers with units. Pure.
 #

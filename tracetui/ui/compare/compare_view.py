@@ -56,8 +56,7 @@ from tracetui.ui.widgets.bar import Bar, FocusedPart
 from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SizedScreen, too_small
-from tracetui.ui.widgets.stacked_lines import StackedLines
-from tracetui.ui.widgets.statement import StatedView
+from tracetui.ui.widgets.statement import StackedLines, StatedView
 from tracetui.ui.widgets.table_view import TableView
 
 STATEMENT_LINES, VERDICT_LINES = 2, 1

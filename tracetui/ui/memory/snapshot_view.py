@@ -29,9 +29,8 @@ from tracetui.ui.widgets.bar import Bar, BarPart, FocusedPart
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SizedScreen
 from tracetui.ui.widgets.statement import StatedView
-from tracetui.ui.widgets.tabbed_list import ListArrangement, TabbedList
+from tracetui.ui.widgets.tabbed_list import ListArrangement, Tab, TabbedList
 from tracetui.ui.widgets.table_view import TableView
-from tracetui.ui.widgets.tabs import Tab
 
 PEAK, LIVE, SEGMENTS, UNFREED, OOM = PANES
 SNAPSHOT_KEYS = dict(zip(PANES, "12345", strict=True))

@@ -9,7 +9,7 @@ from textual.binding import Binding
 from tracetui.panes import PANE_GROUPS, PANES
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.tabs import Tab, TabGroup
+from tracetui.ui.widgets.tabbed_list import Tab, TabGroup
 
 TABS = tuple(name for names in PANE_GROUPS.values() for name in names if name in PANES)
 """Panes with a tab, group by group."""

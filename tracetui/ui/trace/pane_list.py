@@ -54,9 +54,8 @@ from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
-from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, Tab, TabGroup, group_parts
 from tracetui.ui.widgets.table_view import LEAF, TableView
-from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
 
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""
