@@ -19,8 +19,13 @@ from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load import load
-from tracetui.ui.compare.change_details import change_lines
-from tracetui.ui.compare.compare_list import grouped, readable_changes, readable_totals, rows_without_change
+from tracetui.ui.compare.compare_list import (
+    change_lines,
+    grouped,
+    readable_changes,
+    readable_totals,
+    rows_without_change,
+)
 from tracetui.ui.compare.highlighted_slices import change_of, instances_of
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.compare.timelines import PartnerLookup

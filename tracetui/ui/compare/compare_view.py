@@ -30,7 +30,6 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.exports import stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import SliceAsked
-from tracetui.ui.compare.change_details import change_lines, slice_lines
 from tracetui.ui.compare.compare_list import (
     CHANGE_HELP,
     CHANGE_KEYS,
@@ -38,8 +37,10 @@ from tracetui.ui.compare.compare_list import (
     KERNELS,
     OPS,
     CompareList,
+    change_lines,
     list_text,
     send_command,
+    slice_lines,
 )
 from tracetui.ui.compare.highlighted_slices import HEADLINE, STATEMENT, ComparedSides, HighlightedSlices, WalkedSlice
 from tracetui.ui.compare.shown_part import (
