@@ -22,9 +22,14 @@ from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.ranks.rank_view import RankScreen
 from tracetui.ui.recording import recording_screen
-from tracetui.ui.recording.form import ChoiceField
-from tracetui.ui.recording.recording_form import RecordingForm, WorkloadPicker, command_line, values_of
-from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.recording_form import (
+    ChoiceField,
+    RecordingForm,
+    RecordingScreen,
+    WorkloadPicker,
+    command_line,
+    values_of,
+)
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.picker import TextPage
