@@ -31,7 +31,7 @@ from tracetui.ui.base.keys import (
     where_it_works,
 )
 from tracetui.ui.trace.marks import MarkPicker
-from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
+from tracetui.ui.trace.pane_parts import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.widgets import bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView

@@ -21,7 +21,7 @@ from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.ranks.rank_view import RankScreen
-from tracetui.ui.recording import recording_screen
+from tracetui.ui.recording import recording_form
 from tracetui.ui.recording.recording_form import (
     ChoiceField,
     RecordingForm,
@@ -249,7 +249,7 @@ async def test_variants_are_timed_in_turns_after_the_last_one(recordings, folder
         on_event(Stage("timing"))
         return [Outcome(None, Failure("error", "No.")) if each.variant == "eager" else TIMED for each in requests]
 
-    monkeypatch.setattr(recording_screen, "time_variants", time_variants)
+    monkeypatch.setattr(recording_form, "time_variants", time_variants)
     app = TraceApp([str(folder)])
     async with app.run_test(size=(100, 40)) as pilot:
         await form(app, pilot)

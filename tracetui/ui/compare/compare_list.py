@@ -1,5 +1,6 @@
-"""The lower half of the screen of two traces: what changed, as kernels, as operators, and in sum; and what the details say
-of a row, and of a slice that was walked to.
+"""The lower half of the screen of two traces: what changed, as kernels, as operators, and in sum.
+
+And what the details say of a row of it, and of a slice that was walked to.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ from tracetui.ui.base.exports import copy_out, stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.trace.line_commands import LineCommands, no_steps_here
 from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder
-from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.trace.pane_parts import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.trace.selection import (
     describe_gap,
     gap_beside,
