@@ -22,7 +22,7 @@ from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.intervals import Int64
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Trace
-from tracetui.ui.base.analysis_safe import AnalysisSafe
+from tracetui.ui.base.overlay import AnalysisSafe
 from tracetui.ui.compare.shown_part import MARKS, ShownPart, ShownParts, lanes_worth_showing, part_parts
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.lanes import LanesView

@@ -45,7 +45,7 @@ from tracetui.drawing.timeline.palette import (
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
-from tracetui.ui.base.analysis_safe import AnalysisSafe
+from tracetui.ui.base.overlay import AnalysisSafe
 from tracetui.ui.base.textual_internals import style_versions
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Cell, Table, TextKind
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
+from tracetui.ui.base.overlay import AnalysisSafe
 from tracetui.ui.widgets.bar import Bar, BarPart, SplitBar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.table_view import TableView
