@@ -13,7 +13,8 @@ from tracetui.comparing.match import match
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import UsageError
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace

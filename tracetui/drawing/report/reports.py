@@ -22,7 +22,8 @@ from tracetui.drawing.report.page import Report, Section, Tile, text
 from tracetui.drawing.text.comparison_text import TITLES, comparison_readable, head
 from tracetui.drawing.text.rank_text import bar_parts, pane_name
 from tracetui.drawing.text.readable_table import readable, recorded_on
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.scope_times import median_step

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.serving_bars import share_lines
-from tracetui.drawing.timeline.runs import layers_per_shade
+from tracetui.drawing.timeline.window import layers_per_shade
 from tracetui.frozen import frozen
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table

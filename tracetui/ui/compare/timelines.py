@@ -18,7 +18,8 @@ from tracetui.comparing.side import CAPTURE
 from tracetui.drawing.timeline.grid import AXIS_LINES, TimelineGrid
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import Palette, stippled
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Trace

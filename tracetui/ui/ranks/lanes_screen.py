@@ -13,7 +13,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracetui.comparing.side import Side, side
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Trace

@@ -22,7 +22,8 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.grid import TimelineGrid
 from tracetui.drawing.timeline.launch_line import framed
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.idleness import idleness

@@ -42,7 +42,8 @@ from tracetui.drawing.timeline.palette import (
     nearest_colour,
     palette,
 )
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
 from tracetui.ui.base.overlay import AnalysisSafe
