@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
 
 from tracetui.config import config
-from tracetui.drawing.column_order import ordered
 from tracetui.drawing.drawn_columns import MIN_CELLS_OF_BARS, DrawnColumn, Piece
-from tracetui.drawing.format import INDENT, CardLine, cell_at, cut_name, finding_cards
+from tracetui.drawing.format import INDENT, CardLine, cell_at, cut_name, finding_cards, ordered
 from tracetui.drawing.hues import SEVERITY_HUES, Hue, bar
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
