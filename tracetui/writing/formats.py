@@ -6,7 +6,7 @@ import re
 
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
-from tracetui.reading.nsight.store import RowStore
+from tracetui.reading.nsight.database import RowStore
 from tracetui.reading.perfetto.store import PacketStore
 from tracetui.writing.anonymizing import Anonymizer
 from tracetui.writing.cut import Cut

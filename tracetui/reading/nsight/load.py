@@ -29,8 +29,7 @@ from tracetui.reading.columns import NO_DUR, Collector, combined
 from tracetui.reading.decode import NO_NAME, Ids
 from tracetui.reading.memory_budget import PER_EVENT
 from tracetui.reading.nsight import tables
-from tracetui.reading.nsight.database import Database, Rows
-from tracetui.reading.nsight.store import RowStore
+from tracetui.reading.nsight.database import Database, Rows, RowStore
 from tracetui.reading.other_files import DATABASE
 from tracetui.reading.source import Source
 from tracetui.reading.spans import RANGE_PHASE
