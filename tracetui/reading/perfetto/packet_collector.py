@@ -9,16 +9,17 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.recorded import MAX_TIME_NS
 from tracetui.model.trace import BEGINNING, EXAMPLES, UNREADABLE, UNTIMED, Int32
 from tracetui.reading.columns import MAX_KEYS, Collector
-from tracetui.reading.perfetto.clocks import BOOTTIME, PacketTimes
 from tracetui.reading.perfetto.packets import PacketBlock
 from tracetui.reading.perfetto.recognition import ENVELOPE_FIELDS, PACKET_KINDS
 from tracetui.reading.perfetto.render_stages import GpuCounters, RenderStages
 from tracetui.reading.perfetto.schemas import PACKET
 from tracetui.reading.perfetto.schemas import PacketField as Packet
 from tracetui.reading.perfetto.sequences import (
+    BOOTTIME,
     NO_DEFAULT,
     Default,
     Interned,
+    PacketTimes,
     RunningStates,
     SequenceDefaults,
     read_default,
