@@ -8,7 +8,6 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID
 from tracetui.reading.columns import Collector, Gathered
-from tracetui.reading.perfetto.annotations import dimensions_json
 from tracetui.reading.perfetto.schemas import (
     COUNTER_SAMPLE,
     EXTRA_DATA,
@@ -19,7 +18,7 @@ from tracetui.reading.perfetto.schemas import (
 )
 from tracetui.reading.perfetto.schemas import StageField as Stage
 from tracetui.reading.perfetto.sequences import CounterDescriptor, latest
-from tracetui.reading.perfetto.track_events import NO_NUMBER, PacketRows
+from tracetui.reading.perfetto.track_events import NO_NUMBER, PacketRows, dimensions_json
 from tracetui.reading.perfetto.wire import (
     SPAN,
     DamagedMessage,
