@@ -23,7 +23,7 @@ from tests.support.perfetto.writer import BEGIN, END, packet
 from tracetui.errors import NotATrace, NotEnoughMemory, TraceError
 from tracetui.reading import memory_budget
 from tracetui.reading.load import load
-from tracetui.reading.memory_budget import BESIDE, MOST_PER_BYTE
+from tracetui.reading.load_progress import BESIDE, MOST_PER_BYTE
 from tracetui.reading.source import MOST_INFLATED, open_source
 
 MB = 1 << 20

@@ -17,7 +17,7 @@ from tracetui.model.trace import GPU_WORK, NO_ID, EventStore, Kind, Quality, Tra
 from tracetui.reading.chrome import TraceParts, assemble, no_events, note_events, note_layout, note_times, trace_of
 from tracetui.reading.columns import Collector, combined
 from tracetui.reading.decode import NO_NAME
-from tracetui.reading.memory_budget import PER_EVENT
+from tracetui.reading.load_progress import PER_EVENT
 from tracetui.reading.perfetto.other_events import Labels, OtherEvents, Use, pair_events
 from tracetui.reading.perfetto.packet_collector import PacketCollector
 from tracetui.reading.perfetto.packets import PacketReader
