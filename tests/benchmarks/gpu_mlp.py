@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads import machine
-from tracetui_workloads.programs.fused_mlp import WORKLOAD
+from tracetui_workloads.programs.mlp import FUSED_MLP
 
 if TYPE_CHECKING:
     import torch
@@ -72,9 +72,9 @@ def main() -> int:
 
 def reason_against() -> str | None:
     """Why nothing can be measured here, in words."""
-    reason = machine.unavailable_reason(WORKLOAD, machine.inspect_machine())
+    reason = machine.unavailable_reason(FUSED_MLP, machine.inspect_machine())
     if reason:
-        return f"{WORKLOAD.name} cannot run here: {reason}"
+        return f"{FUSED_MLP.name} cannot run here: {reason}"
     import torch
 
     return None if torch.cuda.is_available() else f"PyTorch {torch.__version__} finds no GPU that CUDA events can time"
@@ -107,7 +107,7 @@ def measured(tokens: int, dim: int, repeats: int) -> dict[str, float]:
 def variant(name: str, context: Any, eager: Geglu, x: torch.Tensor) -> Forward:
     """The block by one of the names, with the same weights."""
     import torch
-    from tracetui_workloads.programs.fused_mlp import fused
+    from tracetui_workloads.programs.mlp import fused
 
     if name == "eager":
         return eager
@@ -139,7 +139,7 @@ def print_geglu(repeats: int, tokens: int = 8192, hidden: int = 3072) -> None:
     """The pointwise part alone: eager, compiled and the Triton kernel."""
     import torch
     from torch.nn import functional
-    from tracetui_workloads.programs.kernels.geglu import geglu
+    from tracetui_workloads.programs.geglu_kernels import geglu
 
     gate, up = (torch.randn(tokens, hidden, device="cuda", dtype=torch.bfloat16) for _ in range(2))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.build import annotation, make_trace, op
 from tests.support.serving import GEMM, Served, decode, served
-from tracetui.drawing.serving_bars import share_lines
+from tracetui.drawing.drawn_columns import share_lines
 from tracetui.drawing.text.pictures import BLANK, batch_lines, list_picture, picture_lines
 from tracetui.model.table import Table
 from tracetui.panes import PANES

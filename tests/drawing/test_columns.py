@@ -18,7 +18,7 @@ from tracetui.checking.row_filter import column_meant
 from tracetui.comparing import change_rows
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
-from tracetui.drawing.column_order import COLUMN_FILES, column_names, ordered
+from tracetui.drawing.format import COLUMN_FILES, column_names, ordered
 from tracetui.drawing.text.export import render
 from tracetui.model.columns import COLUMNS
 from tracetui.model.table import Table, TextKind

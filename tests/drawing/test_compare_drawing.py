@@ -9,7 +9,8 @@ from tracetui.drawing.format import cell
 from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.quantities import duration, percent
 from tracetui.model.table import numbers
 from tracetui.model.trace import Kind, Trace

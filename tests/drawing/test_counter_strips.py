@@ -12,7 +12,8 @@ from tracetui.drawing.report.lanes_svg import Stretch, arrange
 from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import Curve, TimelineIndex, Window
+from tracetui.drawing.timeline.raster import Curve, TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.hardware_counters import Quantity, hardware_counter, quantity_of, short_counter
 from tracetui.model.trace import Counter, Kind, Trace
 

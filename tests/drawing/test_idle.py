@@ -9,7 +9,8 @@ from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import TimelineGrid, View
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import GROUND, palette
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.idle.gaps import idle_blocks
 
 

@@ -11,7 +11,8 @@ from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.launch_line import RULE, LaunchLine, following, framed, framed_next
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import GROUND, palette
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Trace
 
 CELLS, WIDTH, HEIGHT = 120, 140, 16

@@ -11,7 +11,8 @@ from tracetui.drawing.text.pictures import MARGIN, layer_lines, picture_lines
 from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Fold, Layout, Shows
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.kernel_names import Family
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES

@@ -15,7 +15,8 @@ from tests.support.traces import loaded
 from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Counter, Kind, LaneKind, Trace
 
 

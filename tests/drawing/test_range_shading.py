@@ -7,7 +7,7 @@ import pytest
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.grid import DOTS, END, range_cells, tint_range
 from tracetui.drawing.timeline.palette import GROUND, codes, palette
-from tracetui.drawing.timeline.raster import Window
+from tracetui.drawing.timeline.window import Window
 
 WINDOW = Window(0, 100.0)
 """A cell every 100 ns."""

@@ -12,7 +12,8 @@ from tests.support.build import Event, kernel, make_trace, op, python
 from tracetui.drawing.timeline.cells import BLOCK, FROM_BOTTOM, FROM_LEFT, Frame
 from tracetui.drawing.timeline.grid import SPACING, axis, tick_label, tick_step
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Labels, nearest_colour, palette
-from tracetui.drawing.timeline.raster import MANY, Curve, TimelineIndex, Window
+from tracetui.drawing.timeline.raster import MANY, Curve, TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.table import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
 

@@ -12,8 +12,8 @@ from tracetui.drawing.hues import is_plain
 from tracetui.drawing.timeline.grid import TimelineGrid, View
 from tracetui.drawing.timeline.layout import Layout, Shows
 from tracetui.drawing.timeline.palette import FIRST_PHASE, GROUND, palette
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
-from tracetui.drawing.timeline.runs import runs_in
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window, runs_in
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 WIDTH, HEIGHT = 136, 12

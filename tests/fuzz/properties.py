@@ -29,7 +29,7 @@ from tracetui.opening.capture_files import joined
 from tracetui.panes import PANES
 from tracetui.reading import load as loading
 from tracetui.reading.blocks import BlockReader
-from tracetui.reading.nsight.store import RowStore
+from tracetui.reading.nsight.database import RowStore
 from tracetui.reading.perfetto import load as loading_packets
 from tracetui.reading.perfetto.packets import PacketReader
 from tracetui.reading.request_logs import is_request_log, read_requests

@@ -15,7 +15,7 @@ from typing import Any
 from tracetui.cli.main import main
 from tracetui.ui.app import TraceApp
 from tracetui.ui.opening.loading_screen import LoadingScreen
-from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.recording_form import RecordingScreen
 
 LEAVE, QUITS = "leave", "quits"
 """Files of the folder: that quitting is meant, and a line for each time that it was not."""

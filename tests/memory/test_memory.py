@@ -19,7 +19,8 @@ from tests.support.traces import loaded
 from tracetui.drawing.timeline.grid import TimelineGrid, View
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.memory.allocator import NO_COPIES, allocator, memory_curves
 from tracetui.memory.memory_table import NO_MEMORY
 from tracetui.model.table import NULL

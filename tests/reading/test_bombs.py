@@ -21,9 +21,9 @@ from tests.support.peak_memory import peak_of_loading
 from tests.support.perfetto import writer as w
 from tests.support.perfetto.writer import BEGIN, END, packet
 from tracetui.errors import NotATrace, NotEnoughMemory, TraceError
-from tracetui.reading import memory_budget
+from tracetui.reading import load_progress
 from tracetui.reading.load import load
-from tracetui.reading.memory_budget import BESIDE, MOST_PER_BYTE
+from tracetui.reading.load_progress import BESIDE, MOST_PER_BYTE
 from tracetui.reading.source import MOST_INFLATED, open_source
 
 MB = 1 << 20
@@ -106,8 +106,8 @@ def long_bomb(name: str) -> bytes:
 @pytest.fixture(autouse=True)
 def no_other_openings(monkeypatch):
     """What tests before these left open is granted nothing."""
-    monkeypatch.setattr(memory_budget.MemoryBudget, "_granted", 0)
-    monkeypatch.setattr(memory_budget.MemoryBudget, "_running", 0)
+    monkeypatch.setattr(load_progress.MemoryBudget, "_granted", 0)
+    monkeypatch.setattr(load_progress.MemoryBudget, "_running", 0)
 
 
 def packed_file(folder: Path, data: bytes, name: str = "packed.json") -> Path:
@@ -139,7 +139,7 @@ def test_millions_of_events_take_no_more_memory_than_promised(tmp_path, bomb):
 @pytest.mark.full
 def test_valid_events_beyond_the_budget_are_refused(tmp_path, monkeypatch, pack):
     """No limit of inflating holds here: it is less than 200 times as much, and each event is small and valid."""
-    monkeypatch.setattr(memory_budget, "BESIDE", 8 * MB)
+    monkeypatch.setattr(load_progress, "BESIDE", 8 * MB)
     path = packed_file(tmp_path, pack(b"".join(nearly_bombs(24))))
     assert MOST_INFLATED * path.stat().st_size > 24 * MB
     with pytest.raises(NotATrace, match=r"needs more memory than \d+ MiB, 20 times its size and 8 MiB"):
@@ -148,8 +148,8 @@ def test_valid_events_beyond_the_budget_are_refused(tmp_path, monkeypatch, pack)
 
 def test_an_opening_beside_another_is_not_charged_for_it(tmp_path, monkeypatch):
     taken = 0
-    monkeypatch.setattr(memory_budget, "memory_of_process", lambda: taken)
-    budgets = [memory_budget.MemoryBudget(name, lambda: MB, lambda: 1 << 30) for name in ("one", "two")]
+    monkeypatch.setattr(load_progress, "memory_of_process", lambda: taken)
+    budgets = [load_progress.MemoryBudget(name, lambda: MB, lambda: 1 << 30) for name in ("one", "two")]
     taken = BESIDE + MOST_PER_BYTE * MB
     for each in budgets:
         each.check()
@@ -160,7 +160,7 @@ def test_an_opening_beside_another_is_not_charged_for_it(tmp_path, monkeypatch):
     for each in budgets:
         each.close()
     taken = 0
-    alone = memory_budget.MemoryBudget("alone", lambda: MB, lambda: 1 << 30)
+    alone = load_progress.MemoryBudget("alone", lambda: MB, lambda: 1 << 30)
     taken = BESIDE + MOST_PER_BYTE * MB + 1
     with pytest.raises(NotATrace, match="alone"):
         alone.check()
@@ -168,8 +168,8 @@ def test_an_opening_beside_another_is_not_charged_for_it(tmp_path, monkeypatch):
 
 
 def test_a_file_that_cannot_reach_its_budget_is_never_looked_at(monkeypatch):
-    monkeypatch.setattr(memory_budget, "memory_of_process", lambda: 1 << 60)
-    budget = memory_budget.MemoryBudget("small", lambda: MB, lambda: 13 * MB)
+    monkeypatch.setattr(load_progress, "memory_of_process", lambda: 1 << 60)
+    budget = load_progress.MemoryBudget("small", lambda: MB, lambda: 13 * MB)
     budget.check(1 << 60)
     budget.close()
 

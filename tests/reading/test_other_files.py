@@ -17,9 +17,9 @@ import pytest
 from tests.support.paths import SAMPLES
 from tracetui.cli.main import main
 from tracetui.errors import OtherKind
+from tracetui.reading.file_layout import read_rank_header
 from tracetui.reading.load import RawEvents, load
 from tracetui.reading.other_files import OTHER_FILES, other_file
-from tracetui.reading.rank_header import read_rank_header
 from tracetui.ui.opening.trace_files import looks_like_trace
 
 

@@ -18,8 +18,8 @@ from tracetui.errors import NoEvents, TraceError
 from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.trace import Trace
 from tracetui.reading import torch_log
+from tracetui.reading.file_layout import read_rank_header
 from tracetui.reading.load import RawEvents, load
-from tracetui.reading.rank_header import read_rank_header
 from tracetui.reading.torch_log import TorchLogReader
 from tracetui.ui.opening.trace_files import looks_like_trace
 

@@ -18,7 +18,7 @@ import tracetui
 from tests.support.build import annotation, kernel, launch, make_trace, op
 from tests.support.serving import ATTENTION, GEMM, US, Served, medians, served, slow_union
 from tests.support.traces import loaded
-from tracetui.drawing.serving_bars import parts, pieces, share_lines
+from tracetui.drawing.drawn_columns import serving_parts, serving_pieces, share_lines
 from tracetui.findings import finding_list
 from tracetui.linking.step_names import attended, step_name
 from tracetui.model.table import Cell
@@ -248,12 +248,12 @@ def test_steps_padded_to_one_graph_say_nothing_of_larger_batches_and_a_long_peri
 
 def test_bars_hold_the_shares_and_the_idle_time():
     table = PANES["serving"].build(served(decodes(*[(4, 100)] * 3)))
-    shares = {kind.name: share for kind, share in parts(table, 0)}
+    shares = {kind.name: share for kind, share in serving_parts(table, 0)}
     # 100 µs of a product in each, and 900 µs between two.
     assert shares["GEMM"] == pytest.approx(100 * 300 / 2100) and shares["idle"] == pytest.approx(100 * 1800 / 2100)
     assert sum(shares.values()) == pytest.approx(100)
     for width in (1, 12, 60):
-        assert sum(len(text) for text, _ in pieces(table, 0, width, True)) == width
+        assert sum(len(text) for text, _ in serving_pieces(table, 0, width, True)) == width
     line, legend = share_lines(table, 100, 20)
     assert "GEMM 14 %" in line and "idle 86 %" in line and legend == "g GEMM  · idle"
     assert len(line) == 100 and share_lines(table, 30, 20) == []

@@ -2,7 +2,7 @@
 
 from tracetui.reading.blocks import Block, BlockReader
 from tracetui.reading.decode import Event
-from tracetui.reading.decoded_events import DecodedEvents
+from tracetui.reading.scanner.scanned_events import DecodedEvents
 
 
 def objects_of(block: Block) -> list[Event]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.support.app import settle
 from tests.support.waiting import until
 from tracetui.ui.opening.trace_picker import TracePicker
-from tracetui.ui.recording.recording_form import WorkloadPicker
-from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.recording_form import RecordingScreen, WorkloadPicker
 from tracetui.ui.widgets.bar import Bar
 
 

@@ -323,10 +323,10 @@ def test_an_app_that_does_not_end_is_ended(run, tmp_path):
     stubborn = tmp_path / "stubborn.py"
     stubborn.write_text(
         "import sys, time\n"
-        "from tracetui.ui.base import signal_handling\n"
+        "from tracetui.ui.base import terminal_driver\n"
         "from tracetui.ui.trace.trace_view import TraceView\n"
         "from tracetui.cli.main import main\n"
-        "signal_handling.GRACE = 0.5\n"
+        "terminal_driver.GRACE = 0.5\n"
         f"TraceView.action_mark = lambda self: (open({str(tmp_path / 'there')!r}, 'w').close(), time.sleep(600))\n"
         "sys.exit(main())\n"
     )

@@ -21,7 +21,7 @@ from tests.support.comparing.recording import write
 from tests.support.waiting import POLL_SECONDS
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.opening import trace_picker
-from tracetui.ui.recording import recording_form, recording_screen
+from tracetui.ui.recording import recording_form
 from tracetui.ui.trace import pane_list
 from tracetui.ui.widgets import bar
 
@@ -80,7 +80,7 @@ def recordings(monkeypatch, folder):
         result = done.pop().result()
         return Outcome(None, Failure("cancelled", "Cancelled.")) if result is True else result
 
-    monkeypatch.setattr(recording_screen, "record", record)
+    monkeypatch.setattr(recording_form, "record", record)
     return asked, ending
 
 

@@ -13,8 +13,7 @@ from tests.support.waiting import until
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
-from tracetui.ui.recording.recording_form import RecordingForm
-from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.recording_form import RecordingForm, RecordingScreen
 
 pytestmark = pytest.mark.full
 

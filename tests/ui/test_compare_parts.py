@@ -13,14 +13,20 @@ from tracetui.comparing.match import match
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import UsageError
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load import load
-from tracetui.ui.compare.change_details import change_lines
-from tracetui.ui.compare.compare_list import grouped, readable_changes, readable_totals, rows_without_change
+from tracetui.ui.compare.compare_list import (
+    change_lines,
+    grouped,
+    readable_changes,
+    readable_totals,
+    rows_without_change,
+)
 from tracetui.ui.compare.highlighted_slices import change_of, instances_of
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.compare.timelines import PartnerLookup

@@ -17,7 +17,7 @@ from tests.support.build import kernel, launch, make_trace, op
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 from tracetui.drawing.timeline.legend import legend_lines
-from tracetui.drawing.timeline.raster import Window
+from tracetui.drawing.timeline.window import Window
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.keys import (
@@ -31,7 +31,7 @@ from tracetui.ui.base.keys import (
     where_it_works,
 )
 from tracetui.ui.trace.marks import MarkPicker
-from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
+from tracetui.ui.trace.pane_parts import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.widgets import bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView

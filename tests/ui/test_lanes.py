@@ -11,7 +11,8 @@ from textual.geometry import Region
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.drawing.timeline.grid import TimelineGrid, label_width, lane_label
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Kind, Lane, LaneKind, Trace
 from tracetui.ui.widgets.lanes import LanesView
 

@@ -6,7 +6,8 @@ import pytest
 from textual.app import App, ComposeResult
 
 from tests.support.build import kernel, make_trace, op
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Trace
 from tracetui.ui.widgets.surface import Minimap
 

@@ -11,7 +11,7 @@ from tests.support.app import Shown, keys, shown, to_pane
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Kind, Trace
-from tracetui.ui.trace.row_tree import RowTree
+from tracetui.ui.trace.pane_parts import RowTree
 from tracetui.ui.widgets.table_view import CLOSED, LEAF, OPEN
 
 

@@ -21,10 +21,15 @@ from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.ranks.rank_view import RankScreen
-from tracetui.ui.recording import recording_screen
-from tracetui.ui.recording.form import ChoiceField
-from tracetui.ui.recording.recording_form import RecordingForm, WorkloadPicker, command_line, values_of
-from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording import recording_form
+from tracetui.ui.recording.recording_form import (
+    ChoiceField,
+    RecordingForm,
+    RecordingScreen,
+    WorkloadPicker,
+    command_line,
+    values_of,
+)
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.picker import TextPage
@@ -244,7 +249,7 @@ async def test_variants_are_timed_in_turns_after_the_last_one(recordings, folder
         on_event(Stage("timing"))
         return [Outcome(None, Failure("error", "No.")) if each.variant == "eager" else TIMED for each in requests]
 
-    monkeypatch.setattr(recording_screen, "time_variants", time_variants)
+    monkeypatch.setattr(recording_form, "time_variants", time_variants)
     app = TraceApp([str(folder)])
     async with app.run_test(size=(100, 40)) as pilot:
         await form(app, pilot)

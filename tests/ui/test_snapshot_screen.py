@@ -11,8 +11,8 @@ from tests.support.app import keys, settle
 from tests.support.memory_snapshots import fragmented, write
 from tests.support.waiting import until
 from tracetui.ui.app import TraceApp
-from tracetui.ui.memory.snapshot_view import LIVE, OOM, PEAK, SEGMENTS, SnapshotScreen, SnapshotView
 from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.snapshot_view import LIVE, OOM, PEAK, SEGMENTS, SnapshotScreen, SnapshotView
 from tracetui.ui.trace.trace_screen import TraceScreen
 
 

@@ -5,8 +5,7 @@ from textual.app import App, ComposeResult
 
 from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
-from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of
-from tracetui.ui.widgets.list_rows import placed
+from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
 from tracetui.ui.widgets.table_view import TableView
 

@@ -17,11 +17,11 @@ from tracetui.model.trace import Quality, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.ui.base import keys as declared_keys
-from tracetui.ui.trace.pane_groups import GROUP_KEYS, OWN_KEYS, TABS
 from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.trace.pane_parts import GROUP_KEYS, OWN_KEYS, TABS
 from tracetui.ui.widgets.bar import damage_marks, header_parts
 from tracetui.ui.widgets.columns import layout_of
-from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
+from tracetui.ui.widgets.tabbed_list import Tab, TabGroup, group_parts
 
 
 def test_every_pane_is_in_one_group_and_no_key_opens_two() -> None:

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.support.app import Shown, settle, shown, to_pane, training
 from tests.support.paths import SAMPLES
-from tracetui.drawing.timeline.raster import Window
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 from tracetui.reading.load import load

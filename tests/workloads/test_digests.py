@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from tracetui_workloads import registry
-from tracetui_workloads.programs import fused_mlp
+from tracetui_workloads.programs import mlp
 from tracetui_workloads.recording import profiling
 from tracetui_workloads.recording.launcher import plan_variants, record_now, variants_of
 from tracetui_workloads.recording.profiling import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
@@ -150,7 +150,7 @@ def process_group(torch, monkeypatch):
 @pytest.mark.usefixtures("process_group")
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_variants_of_a_workload_compute_on_the_same_numbers(torch, name, monkeypatch):
-    monkeypatch.setattr(fused_mlp, "fused", lambda *_: lambda x: x)
+    monkeypatch.setattr(mlp, "fused", lambda *_: lambda x: x)
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     words = ["eager", "compile", *(word for word in variants_of(name) if word not in LEFT_OUT)]
     requests = plan_variants(name, words, SIZES[name], {})

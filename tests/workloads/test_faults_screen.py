@@ -15,7 +15,7 @@ from tests.support.terminal.raw import Raw
 from tests.support.terminal.recording import begin
 from tests.support.waiting import SOON, until
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
-from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.recording_form import RecordingScreen
 from tracetui.ui.widgets.bar import Bar
 
 pytestmark = pytest.mark.full

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 from tracetui_workloads import machine
 from tracetui_workloads.api import Unavailable
-from tracetui_workloads.programs.fused_mlp import WORKLOAD
+from tracetui_workloads.programs.mlp import FUSED_MLP
 from tracetui_workloads.recording import devices
 from tracetui_workloads.recording.exceptions import Situation, failure_of
 
@@ -128,14 +128,14 @@ def test_torch_compile_takes_a_kernel_as_it_is(captured, impl):
     ],
 )
 def test_what_the_fused_mlp_lacks(here, reason):
-    assert machine.unavailable_reason(WORKLOAD, here) == reason
+    assert machine.unavailable_reason(FUSED_MLP, here) == reason
 
 
 def test_a_gpu_without_triton(monkeypatch):
     monkeypatch.setattr(devices, "triton_is_installed", lambda: False)
     with pytest.raises(ModuleNotFoundError) as raised:
-        devices.require_needs(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
-    failure = failure_of(raised.value, Situation("building", "/usr/bin/python3", WORKLOAD.name))
+        devices.require_needs(FUSED_MLP, devices.Target("cuda:0", "a GPU", (), lambda: None))
+    failure = failure_of(raised.value, Situation("building", "/usr/bin/python3", FUSED_MLP.name))
     assert (failure.kind, failure.exit_code) == ("missing:triton", 3)
     assert str(failure).startswith("Triton is not installed in /usr/bin/python3. PyTorch's builds for GPUs include it")
 
@@ -144,7 +144,7 @@ def test_kernels_that_would_be_interpreted(monkeypatch):
     monkeypatch.setattr(devices, "triton_is_installed", lambda: True)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(Unavailable, match="unset TRITON_INTERPRET"):
-        devices.require_needs(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
+        devices.require_needs(FUSED_MLP, devices.Target("cuda:0", "a GPU", (), lambda: None))
 
 
 @pytest.mark.full

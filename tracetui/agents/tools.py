@@ -23,7 +23,7 @@ from tracetui.agents.window_text import described, explained, longest_in, pictur
 from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
-from tracetui.drawing.column_order import column_names
+from tracetui.drawing.format import column_names
 from tracetui.drawing.text.comparison_text import facts_of
 from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.export import row_values

@@ -21,7 +21,7 @@ from tracetui.opening.rank_folder import FILE_SUFFIXES, RankOptions, open_rank_s
 from tracetui.opening.rank_reading import SummaryWork
 from tracetui.opening.trace_opening import OpenOptions, open_trace
 from tracetui.ranks.rank_set import RankSet
-from tracetui.reading.rank_header import read_rank_header
+from tracetui.reading.file_layout import read_rank_header
 
 MAX_KEPT = 3
 """Maximum traces and sets of ranks in memory; that which was not asked for the longest goes first."""

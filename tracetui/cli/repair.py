@@ -16,8 +16,7 @@ from tracetui.cli.streams import remark
 from tracetui.text import clean
 
 if TYPE_CHECKING:
-    from tracetui.writing.packets import PacketRepair
-    from tracetui.writing.repair import Repair
+    from tracetui.writing.formats import PacketRepair, Repair
 
 HELP = "write a damaged trace anew, and list what was done"
 FORMATS = ("text", "json")

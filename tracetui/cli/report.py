@@ -106,7 +106,7 @@ def _of_snapshot(options: argparse.Namespace) -> Report:
     Raises: UsageError for a second file, and for options of traces.
     """
     from tracetui import __version__
-    from tracetui.drawing.report.snapshot_page import snapshot_report
+    from tracetui.drawing.report.reports import snapshot_report
 
     if len(options.traces) > 1:
         raise UsageError("A report on a memory snapshot is about one: `tracetui compare A B` prints what differs.")

@@ -1,7 +1,9 @@
 """Columns of a list that are drawn from the numbers of its rows: bars, shares, time by step, parts of a step. Pure.
 
 A column is a function from a row to pieces of text, each in a hue; it has no cells of its own in the table, and text
-output does not have it.
+output does not have it. The time of a server's steps is a stacked bar by kind and batch: a part is a stretch of its
+letter, on a screen of its hue with its letter in front. Purposes that run side by side have the busy time in
+proportion to theirs (R3.85).
 """
 
 from __future__ import annotations
@@ -9,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.drawing import serving_bars
 from tracetui.drawing.hues import FAMILY_HUES, Hue, bar, sparkline, three_digits, whole_cells
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.placement import step_labels
 from tracetui.model.intervals import Int64
-from tracetui.model.quantities import short_percent
+from tracetui.model.quantities import rounded_percent, short_percent
 from tracetui.model.table import Column, Table
 from tracetui.model.trace import Float64, Trace
 from tracetui.panes import PANES
@@ -111,10 +113,10 @@ def drawn_columns(
     if cells < MIN_CELLS_OF_BARS or len(table) == 0:
         return []
     drawn = _bars(table, graphics, shown, sort, cells)
-    if set(table.column_names) >= serving_bars.NEEDED:
+    if set(table.column_names) >= SERVING_COLUMNS:
         width = min(max(cells // 3, MIN_STEP_BAR), MAX_STEP_BAR)
         after = "batch" if "batch" in table else "steps"
-        pieces = partial(serving_bars.pieces, table)
+        pieces = partial(serving_pieces, table)
         drawn.insert(0, DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2))
     if "gpu_idle_us" in table and "period_us" in shown:
         drawn += step_columns(table, graphics.odd, cells)
@@ -241,3 +243,87 @@ def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_ra
     times = None if is_of_range else step_times(trace, pane, by, table)
     steps = None if times is None else StepTimes(tuple(step_labels(trace)), times)
     return RowGraphics(bars, row_families(trace, pane, by, table), steps)
+
+
+class ServingKind(NamedTuple):
+    column: str
+    hue: Hue
+    letter: str
+    name: str
+
+
+SERVING_KINDS = (
+    ServingKind("products_pct", Hue.GEMM, "g", "GEMM"),
+    ServingKind("attention_pct", Hue.ATTENTION, "a", "attention"),
+    ServingKind("comm_pct", Hue.COMMUNICATION, "c", "communication"),
+    ServingKind("routing_pct", Hue.REDUCTION, "r", "routing"),
+    ServingKind("quantise_pct", Hue.COPY, "q", "quantise"),
+    ServingKind("sampling_pct", Hue.DATA, "s", "sampling"),
+)
+_SERVING_REST, _SERVING_IDLE = (
+    ServingKind("", Hue.ELEMENTWISE, "e", "rest"),
+    ServingKind("idle_pct", Hue.IDLE, "·", "idle"),
+)
+SERVING_COLUMNS = frozenset({"kind", "idle_pct", *(each.column for each in SERVING_KINDS)})
+"""Columns of a table whose rows have bars."""
+MIN_CELLS_OF_SHARES = 40
+"""Minimum cells of a drawing of bars."""
+MIN_NAMED_SHARE = 0.05
+"""Minimum percent of a part that the legend names."""
+MAX_LABEL_CELLS = 24
+"""Maximum cells for what a bar is of."""
+
+
+def serving_parts(table: Table, row: int) -> list[tuple[ServingKind, float]]:
+    """The parts of a row in percent of its time, 100 together; empty for steps that ran nothing."""
+    idle = float(table["idle_pct"].values[row])
+    shares = [float(table[each.column].values[row]) for each in SERVING_KINDS]
+    if np.isnan([idle, *shares]).any():
+        return []
+    busy = (100 - idle) / max(sum(shares), 100)
+    served = [(each, share * busy) for each, share in zip(SERVING_KINDS, shares, strict=True)]
+    rest = 100 - idle - sum(share for _, share in served)
+    return [*served, (_SERVING_REST, max(rest, 0.0)), (_SERVING_IDLE, idle)]
+
+
+def serving_pieces(table: Table, row: int, width: int, plain: bool) -> list[tuple[str, Hue | None]]:
+    """The bar of a row in `width` cells, for a list."""
+    bars = serving_parts(table, row)
+    cells = whole_cells([share for _, share in bars], width)
+    drawn: list[tuple[str, Hue | None]] = []
+    for (kind, _), count in zip(bars, cells, strict=True):
+        fill = kind.letter if plain or kind is _SERVING_IDLE else "█"
+        drawn += [(kind.letter[:count], kind.hue), (fill * (count - 1), kind.hue)]
+    return [(text, hue) for text, hue in drawn if text]
+
+
+def share_lines(table: Table, width: int, height: int) -> list[str]:
+    """A bar of each row, the first of them where there are more than fit, and what the letters stand for."""
+    if not set(table.column_names) >= SERVING_COLUMNS or width < MIN_CELLS_OF_SHARES or height < 2:
+        return []
+    rows = [(row, bars) for row in range(len(table)) if (bars := serving_parts(table, row))][: height - 1]
+    labels = [_label(table, row) for row, _ in rows]
+    room = min(max(map(len, labels), default=0), MAX_LABEL_CELLS)
+    lines = []
+    for label, (_, bars) in zip(labels, rows, strict=True):
+        cells = whole_cells([share for _, share in bars], width - room - 1)
+        bar = ""
+        for (kind, share), count in zip(bars, cells, strict=True):
+            # The name and the share where they fit between two letters.
+            texts = (f" {kind.name} {rounded_percent(share)} ", f" {rounded_percent(share)} ", "")
+            bar += next(text for text in texts if len(text) <= max(count - 2, 0)).center(count, kind.letter)
+        lines.append(f"{label[:room]:<{room}} {bar}")
+    drawn = {kind for _, bars in rows for kind, share in bars if share >= MIN_NAMED_SHARE}
+    legend = "  ".join(
+        f"{kind.letter} {kind.name}" for kind in (*SERVING_KINDS, _SERVING_REST, _SERVING_IDLE) if kind in drawn
+    )
+    return [*lines, legend] if lines else []
+
+
+def _label(table: Table, row: int) -> str:
+    label = str(table["kind"].cell(row))
+    if "batch" in table and table["batch"].cell(row) is not None:
+        label += f" {table['batch'].cell(row)} {table['batch_unit'].cell(row)}"
+    elif "batch" in table and table["kernels"].cell(row) is not None:
+        label += f" {table['kernels'].cell(row):,.0f} kernels"
+    return label

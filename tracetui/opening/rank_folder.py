@@ -142,7 +142,7 @@ def rank_runs_of(
     Raises: NotFound for a path that does not exist; UsageError for a pattern that is none, or without a group.
     """
     from tracetui.ranks.rank_runs import Copies, LeftOut, rank_runs
-    from tracetui.reading.rank_header import is_whole_file, read_rank_header
+    from tracetui.reading.file_layout import is_whole_file, read_rank_header
 
     pattern = _compiled(options.pattern)
     headers: list[RankHeader] = []
@@ -179,7 +179,7 @@ def rank_runs_of(
 def _not_traces(folders: Sequence[str]) -> list[LeftOut]:
     """The known kinds of files in folders in which no file has the ending of a trace."""
     from tracetui.ranks.rank_runs import LeftOut
-    from tracetui.reading.rank_header import read_rank_header
+    from tracetui.reading.file_layout import read_rank_header
 
     left_out: list[LeftOut] = []
     for folder in folders:
@@ -197,7 +197,7 @@ def _not_traces(folders: Sequence[str]) -> list[LeftOut]:
 def sniffed_runs(paths: Sequence[str]) -> RankRuns:
     """The runs that files make up as far as their heads and names say: no file is read to its end, nor compared."""
     from tracetui.ranks.rank_runs import Copies, rank_runs
-    from tracetui.reading.rank_header import read_rank_header
+    from tracetui.reading.file_layout import read_rank_header
 
     headers: list[RankHeader] = []
     for path in paths:

@@ -22,12 +22,11 @@ import msgspec
 from tracetui.model.trace import BEGINNING, EXAMPLES, REPEATED, REPLACED, UNREADABLE
 from tracetui.reading import json_repair
 from tracetui.reading.decode import Malformed, decode_events, event_of_object, located, object_fields
-from tracetui.reading.decoded_events import DecodedEvents
 from tracetui.reading.file_layout import MAX_HEADER, FileLayout, Separators, Stop, TopLevel, find_events
 from tracetui.reading.json_repair import Found, Oddity
 from tracetui.reading.odd_texts import replaced_in, rows_with_repeated_keys
 from tracetui.reading.scan_ahead import MIN_CHUNKS, ChunkReader, ScanAhead
-from tracetui.reading.scanner.scanned_events import BlockScanner, ScannedBlocks
+from tracetui.reading.scanner.scanned_events import BlockScanner, DecodedEvents, ScannedBlocks
 from tracetui.reading.scanner.scanner import scanning_threads
 from tracetui.reading.source import ByteWindow, Source, Stopped
 

@@ -46,9 +46,14 @@ from tracetui.reading.decode import (
     located,
     sample_values,
 )
-from tracetui.reading.decoded_events import DecodedArguments, DecodedEvents
 from tracetui.reading.lanes import CounterSamples, Naming, lane_text
-from tracetui.reading.scanner.scanned_events import OtherEvents, ScannedArguments, ScannedBlocks
+from tracetui.reading.scanner.scanned_events import (
+    DecodedArguments,
+    DecodedEvents,
+    OtherEvents,
+    ScannedArguments,
+    ScannedBlocks,
+)
 from tracetui.reading.scanner.scanner import NEGATIVE_DURATION
 
 # Columns that grow by a chunk for each block that is read.

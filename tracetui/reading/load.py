@@ -25,8 +25,7 @@ from tracetui.reading.chrome import TraceParts, assemble, no_events, note_events
 from tracetui.reading.columns import Collector
 from tracetui.reading.decode import decode_raw
 from tracetui.reading.file_layout import FileLayout, top_keys
-from tracetui.reading.load_progress import LoadProgress, collector_off
-from tracetui.reading.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
+from tracetui.reading.load_progress import PER_EVENT, PER_WINDOW_BYTE, LoadProgress, collector_off, not_enough_memory
 from tracetui.reading.other_files import is_database, is_report
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner

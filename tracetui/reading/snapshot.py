@@ -24,8 +24,7 @@ from tracetui.model.memory_snapshot import (
     Stacks,
 )
 from tracetui.model.table import Strings
-from tracetui.reading.load_progress import LoadProgress, collector_off
-from tracetui.reading.memory_budget import not_enough_memory
+from tracetui.reading.load_progress import LoadProgress, collector_off, not_enough_memory
 from tracetui.reading.other_files import PROBED_BYTES, is_snapshot
 from tracetui.reading.snapshot_pickle import FrameReference, Items, PickleMachine, RowKind, StackReference
 from tracetui.reading.source import open_source

@@ -14,7 +14,7 @@ from sys import intern
 from typing import Any, NoReturn, Protocol
 
 from tracetui.errors import NotATrace
-from tracetui.reading.memory_budget import BESIDE, MOST_PER_BYTE, memory_of_process
+from tracetui.reading.load_progress import BESIDE, MOST_PER_BYTE, memory_of_process
 from tracetui.reading.source import Source, Stopped
 
 CHUNK = 1 << 20

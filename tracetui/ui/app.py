@@ -421,7 +421,7 @@ class TraceApp(CrashSafeApp):
             )
             return
         # Only snapshots need it.
-        from tracetui.ui.memory.snapshot_view import SnapshotScreen
+        from tracetui.ui.snapshot_view import SnapshotScreen
 
         self._put_on_top(SnapshotScreen(message.snapshot, message.path))
 

@@ -24,21 +24,21 @@ ENTRY_POINT_GROUP = "tracetui.workloads"
 """The group of entry points in which packages register workloads."""
 
 BUILT_IN = {
-    "matmul_add": "tracetui_workloads.programs.matmul_add:WORKLOAD",
-    "linear": "tracetui_workloads.programs.linear:WORKLOAD",
-    "mlp": "tracetui_workloads.programs.mlp:WORKLOAD",
-    "fused_mlp": "tracetui_workloads.programs.fused_mlp:WORKLOAD",
-    "attention": "tracetui_workloads.programs.attention:WORKLOAD",
+    "matmul_add": "tracetui_workloads.programs.single_layers:MATMUL_ADD",
+    "linear": "tracetui_workloads.programs.single_layers:LINEAR",
+    "mlp": "tracetui_workloads.programs.mlp:MLP",
+    "fused_mlp": "tracetui_workloads.programs.mlp:FUSED_MLP",
+    "attention": "tracetui_workloads.programs.attention:ATTENTION",
     "split_stack": "tracetui_workloads.programs.puzzlers:SPLIT_STACK",
     "combined": "tracetui_workloads.programs.puzzlers:COMBINED",
-    "train_step": "tracetui_workloads.programs.train_step:WORKLOAD",
-    "decode": "tracetui_workloads.programs.decode:WORKLOAD",
-    "sync": "tracetui_workloads.programs.sync:WORKLOAD",
+    "train_step": "tracetui_workloads.programs.training:TRAIN_STEP",
+    "decode": "tracetui_workloads.programs.attention:DECODE",
+    "sync": "tracetui_workloads.programs.waiting:SYNC",
     "graph_breaks": "tracetui_workloads.programs.graph_breaks:WORKLOAD",
-    "conv": "tracetui_workloads.programs.conv:WORKLOAD",
-    "dataloader": "tracetui_workloads.programs.dataloader:WORKLOAD",
-    "copies": "tracetui_workloads.programs.copies:WORKLOAD",
-    "ddp": "tracetui_workloads.programs.ddp:WORKLOAD",
+    "conv": "tracetui_workloads.programs.single_layers:CONV",
+    "dataloader": "tracetui_workloads.programs.waiting:DATALOADER",
+    "copies": "tracetui_workloads.programs.waiting:COPIES",
+    "ddp": "tracetui_workloads.programs.training:DDP",
 }
 """Name and object of each built-in workload, as in an entry point, so that this module imports none of them."""
 

@@ -13,7 +13,8 @@ import pytest
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.same_columns import columns_of
 from tests.support.traces import given_traces
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import TraceError
 from tracetui.health.health_table import CHECKS
 from tracetui.health.summary import counts

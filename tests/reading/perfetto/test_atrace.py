@@ -13,7 +13,7 @@ from tracetui.errors import NoEvents, TraceError
 from tracetui.model.trace import LaneKind
 from tracetui.reading.load import load
 from tracetui.reading.perfetto import packets
-from tracetui.reading.perfetto.ftrace import EMPTY_NAME, read_mark
+from tracetui.reading.perfetto.packets import EMPTY_NAME, read_mark
 
 TREE = packet(
     w.message(

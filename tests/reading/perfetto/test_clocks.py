@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.reading.perfetto.clocks import NO_TIME, Clocks, SnapshotEntries, in_nanoseconds
+from tracetui.reading.perfetto.sequences import NO_TIME, Clocks, SnapshotEntries, in_nanoseconds
 
 
 def clocks(*snapshots, primary=0):

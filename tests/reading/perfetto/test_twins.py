@@ -20,7 +20,7 @@ from tracetui.model.table import Table
 from tracetui.model.trace import GRAPH_NODES, Kind, LaneKind
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.reading.perfetto import render_stages
+from tracetui.reading.perfetto import packet_collector
 from tracetui.tables.occupancy import queries
 
 FOLDER = SHARED / "pftrace"
@@ -174,7 +174,7 @@ def cells_of(table: Table) -> tuple[list, list]:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_kernels_without_a_correlation_are_linked_by_the_ids_that_their_calls_submitted(name, monkeypatch) -> None:
-    monkeypatch.delitem(render_stages._WANTED, b"correlation")
+    monkeypatch.delitem(packet_collector._WANTED, b"correlation")
     trace = load(str(FOLDER / name))
     kernels = trace.slices.of_kind(Kind.KERNEL)
     linked = int((links(trace).launch[kernels] >= 0).sum())

@@ -25,8 +25,7 @@ def capture(impl: str) -> None:
     """The whole forward is one graph, with the kernel in it as it is."""
     import torch
     from torch import nn
-    from tracetui_workloads.programs.kernels.gateup import GateUpMlp
-    from tracetui_workloads.programs.kernels.geglu import GegluMlp
+    from tracetui_workloads.programs.geglu_kernels import GateUpMlp, GegluMlp
 
     gate, up, down = nn.Linear(16, 32, bias=False), nn.Linear(16, 32, bias=False), nn.Linear(32, 16, bias=False)
     block = GegluMlp(gate, up, down) if impl == "geglu" else GateUpMlp(gate, up, down)

@@ -28,11 +28,11 @@ SMOKE = "geglu_forward bf16 90"
 
 def compile_case(kernel: str, dtype: str, capability: int) -> None:
     """The kernel compiles, and products run on tensor cores."""
-    from tracetui_workloads.programs.kernels import gateup, geglu
+    from tracetui_workloads.programs import geglu_kernels
 
     if kernel == "gateup_forward":
-        for tiles in (each for each in gateup.CANDIDATES if each.least <= capability):
-            kernel_of_tiles = gateup.gateup_persistent if tiles.is_persistent else gateup.gateup_forward
+        for tiles in (each for each in geglu_kernels.CANDIDATES if each.least <= capability):
+            kernel_of_tiles = geglu_kernels.gateup_persistent if tiles.is_persistent else geglu_kernels.gateup_forward
             cut = {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "GROUP": tiles.group}
             options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
             found = assembly(kernel_of_tiles, cut, options, dtype, capability)
@@ -43,7 +43,9 @@ def compile_case(kernel: str, dtype: str, capability: int) -> None:
             assert spilled == 0, f"{tiles} spills {spilled} bytes"
     else:
         # Four elements of 32 bits are the widest load there is.
-        found = assembly(getattr(geglu, kernel), {"BLOCK": geglu.BLOCK}, {"num_warps": 4}, dtype, capability)
+        found = assembly(
+            getattr(geglu_kernels, kernel), {"BLOCK": geglu_kernels.BLOCK}, {"num_warps": 4}, dtype, capability
+        )
         assert "ld.global.v4.b32" in found, found[:500]
 
 

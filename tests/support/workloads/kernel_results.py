@@ -38,7 +38,7 @@ def geglu_case(device: str, dtype: str, shape: tuple[int, ...]) -> None:
     """Output and both gradients."""
     import torch
     from torch.nn import functional
-    from tracetui_workloads.programs.kernels.geglu import geglu, geglu_packed
+    from tracetui_workloads.programs.geglu_kernels import geglu, geglu_packed
 
     made = [torch.randn(shape, device=device) * scale for scale in (3.0, 1.0, 1.0)]
     gate, up, slope = (each.to(getattr(torch, dtype)) for each in made)
@@ -60,7 +60,7 @@ def gateup_case(device: str, dtype: str, sizes: tuple[int, int, int]) -> None:
     """Output, for tiles that do not divide the sizes."""
     import torch
     from torch.nn import functional
-    from tracetui_workloads.programs.kernels.gateup import Tiles, gateup
+    from tracetui_workloads.programs.geglu_kernels import Tiles, gateup
 
     rows, depth, columns = sizes
     kind = getattr(torch, dtype)
@@ -77,8 +77,7 @@ def views_case(device: str) -> None:
     """Tensors that are no block of memory, with a gradient that is expanded from one number."""
     import torch
     from torch.nn import functional
-    from tracetui_workloads.programs.kernels.gateup import Tiles, gateup
-    from tracetui_workloads.programs.kernels.geglu import geglu, geglu_packed
+    from tracetui_workloads.programs.geglu_kernels import Tiles, gateup, geglu, geglu_packed
 
     whole = torch.randn(6, 40, device=device, requires_grad=True)
     with torch.no_grad():
@@ -101,8 +100,7 @@ def modules_case(device: str) -> None:
     """Both blocks with the weights of the plain one."""
     import torch
     from torch.nn import functional
-    from tracetui_workloads.programs.kernels.gateup import GateUpMlp, Tiles
-    from tracetui_workloads.programs.kernels.geglu import GegluMlp, PackedGegluMlp
+    from tracetui_workloads.programs.geglu_kernels import GateUpMlp, GegluMlp, PackedGegluMlp, Tiles
 
     sizes = ((16, 40), (16, 40), (40, 16))
     gate, up, down = (torch.nn.Linear(*each, bias=False, device=device) for each in sizes)
@@ -117,8 +115,7 @@ def modules_case(device: str) -> None:
 def refusals_case(device: str) -> None:
     """What does not fit, and gradients that nobody wrote."""
     import torch
-    from tracetui_workloads.programs.kernels.gateup import Tiles, gateup
-    from tracetui_workloads.programs.kernels.geglu import geglu
+    from tracetui_workloads.programs.geglu_kernels import Tiles, gateup, geglu
 
     a, b = torch.ones(16, 16, device=device), torch.ones(16, 8, device=device)
     for call in (partial(geglu, a, b), partial(geglu, a, a.half()), partial(gateup, a, a, b)):
@@ -133,7 +130,7 @@ def refusals_case(device: str) -> None:
 def tiles_case(device: str) -> None:
     """The fastest is chosen among those that fit."""
     import torch
-    from tracetui_workloads.programs.kernels.gateup import Tiles, fastest_tiles
+    from tracetui_workloads.programs.geglu_kernels import Tiles, fastest_tiles
     from triton.runtime.errors import OutOfResources
 
     a = torch.ones(16, 16, device=device)
@@ -155,14 +152,14 @@ def workload_case(device: str, impl: str) -> None:
     """The workload is right, and calls the operators that it says it calls."""
     import torch
     from torch.autograd.profiler import profile
-    from tracetui_workloads.programs.fused_mlp import WORKLOAD, prepare
-    from tracetui_workloads.programs.kernels import gateup
+    from tracetui_workloads.programs import geglu_kernels
+    from tracetui_workloads.programs.mlp import FUSED_MLP, prepare_fused_mlp
     from tracetui_workloads.recording.protocol import Options
     from tracetui_workloads.recording.recorder import RunContext
 
     context = RunContext(device, torch.float32, Options(), note=lambda _: None)
-    with patch.object(gateup, "fastest_tiles", lambda *_: gateup.Tiles(16, 16, 16, 4, 2)):
-        prepared = prepare(context, impl, batch=2, seq=4, dim=16, hidden=32)
+    with patch.object(geglu_kernels, "fastest_tiles", lambda *_: geglu_kernels.Tiles(16, 16, 16, 4, 2)):
+        prepared = prepare_fused_mlp(context, impl, batch=2, seq=4, dim=16, hidden=32)
     assert prepared.check
     prepared.check()
     with profile() as recorded:
@@ -170,7 +167,7 @@ def workload_case(device: str, impl: str) -> None:
     names = [event.name for event in recorded.function_events]
     assert {"geglu": "GegluFunction", "packed": "GegluPackedFunction", "gateup": "GateUpFunction"}[impl] in names, names
     metadata = {"device": device, "params": {"impl": impl}}
-    expects = [each for each in WORKLOAD.expects if each.metric == "calls_per_step" and each.applies(metadata)]
+    expects = [each for each in FUSED_MLP.expects if each.metric == "calls_per_step" and each.applies(metadata)]
     assert len(expects) == 2
     for expect in expects:
         assert names.count(expect.of) == expect.want, names

@@ -16,8 +16,7 @@ from string import Template
 
 import numpy as np
 
-from tracetui.drawing.column_order import ordered
-from tracetui.drawing.format import notes
+from tracetui.drawing.format import notes, ordered
 from tracetui.drawing.text.readable_table import Extent, shown_texts, telling
 from tracetui.drawing.timeline.palette import FAMILIES, palette, rgb
 from tracetui.frozen import frozen

@@ -1,8 +1,10 @@
-"""A report on one trace: headline, findings, lanes of a step, and the panes as tables.
+"""Reports: on one trace, on two sides, on the ranks of a run, and on a memory snapshot.
 
-Findings as a list: weight, title, evidence, advice, and where in the app to look.
+Of a trace: a headline, findings, lanes of a step, and the panes as tables. Findings are a list: weight, title,
+evidence, advice, and where in the app to look. The whole trace is in one line: how busy it was, where the steps are,
+and which stretch the lanes show.
 
-The whole trace in one line: how busy it was, where the steps are, and which stretch the lanes show.
+Of a snapshot: what failed, the curve, who holds the peak, what is not freed, segments.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ from tracetui.drawing.report.page import Report, Section, Tile, text
 from tracetui.drawing.text.comparison_text import TITLES, comparison_readable, head
 from tracetui.drawing.text.rank_text import bar_parts, pane_name
 from tracetui.drawing.text.readable_table import readable, recorded_on
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.scope_times import median_step
 from tracetui.idle.verdict import verdict as verdict_of_trace
 from tracetui.linking.placement import busiest_stretch, chosen, step_labels, stretch_of_step
 from tracetui.linking.steps import steps
-from tracetui.model.quantities import count, duration, percent
+from tracetui.model.quantities import count, duration, percent, size
 from tracetui.model.results import Failures
 from tracetui.model.table import DOUBTFUL, Cell, Table
 from tracetui.model.trace import Trace
@@ -37,6 +40,8 @@ from tracetui.panes import pane_named
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.ranks.sentences import headline, late_words, remarks, title
+from tracetui.snapshots.history import DeviceHistory
+from tracetui.snapshots.snapshot_tables import PANES, out_of_memory, pane_table, summary_words
 from tracetui.text import clean
 
 WIDTH, HEIGHT, COLUMNS = 1140, 44, 380
@@ -540,3 +545,48 @@ def _legend() -> str:
         for name, style in _PARTS
     )
     return f'<ul class="legend">{squares}<li>right: busy</li></ul>'
+
+
+CURVE_WIDTH, CURVE_HEIGHT, MAX_POINTS = 900, 160, 450
+"""Size of the curve in pixels, and points that it has at most."""
+
+
+def snapshot_report(history: DeviceHistory, version: str = "") -> Report:
+    """The report on one device of a snapshot."""
+    snapshot = history.snapshot
+    sections = [Section("Active and reserved bytes over the events", figure=_curve(history))]
+    if history.ooms:
+        sections.insert(0, Section("Out of memory", out_of_memory(history, history.ooms[0])))
+    for name in ("peak", "unfreed", "segments"):
+        table = pane_table(history, name)
+        sentences = tuple(clean(each) for each in (table.headline, table.note) if each)
+        sections.append(Section(PANES[name].title, sentences, table=Table(table.columns), limit=20))
+    first = out_of_memory(history, history.ooms[0])[0] if history.ooms else pane_table(history, "peak").headline
+    tiles = (
+        Tile("active at the peak", size(history.active[history.peak])),
+        Tile("active at the end", size(history.active[-1])),
+        Tile("reserved at the end", size(history.reserved[-1])),
+        Tile("failed allocations", count(len(history.ooms))),
+    )
+    title = clean(snapshot.label)
+    return Report(
+        title, (summary_words(snapshot),), clean(first), tiles, tuple(sections), f"tracetui {version}".strip()
+    )
+
+
+def _curve(history: DeviceHistory) -> str:
+    """Both curves as areas; of many events the highest of each stretch."""
+    moments = len(history.active)
+    edges = np.unique(np.linspace(0, moments - 1, min(MAX_POINTS, moments)).astype(np.int64))
+    top = max(int(history.active.max()), int(history.reserved.max()), 1)
+    across = CURVE_WIDTH * edges / max(int(edges[-1]), 1)
+
+    def area(values: np.ndarray, style: str) -> str:
+        heights = CURVE_HEIGHT * (1 - np.maximum.reduceat(values, edges) / top)
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across.tolist(), heights.tolist(), strict=True))
+        return f'<polygon points="0,{CURVE_HEIGHT} {points} {CURVE_WIDTH},{CURVE_HEIGHT}" {style}/>'
+
+    reserved = area(history.reserved, 'fill="currentColor" fill-opacity="0.15"')
+    active = area(history.active, 'fill="currentColor" fill-opacity="0.5"')
+    box = f'viewBox="0 0 {CURVE_WIDTH} {CURVE_HEIGHT}" width="100%" role="img"'
+    return f"<svg {box}><title>active (dark) and reserved (light), up to {size(top)}</title>{reserved}{active}</svg>"

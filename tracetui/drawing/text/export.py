@@ -20,8 +20,17 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.drawing.column_order import Rank, importance
-from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, cell, finding_cards, is_list_of_findings, notes
+from tracetui.drawing.format import (
+    ADVICE,
+    EVIDENCE,
+    TITLE,
+    Rank,
+    cell,
+    finding_cards,
+    importance,
+    is_list_of_findings,
+    notes,
+)
 from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.readable_table import (
     DECIMALS,

@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.drawing.serving_bars import share_lines
-from tracetui.drawing.timeline.runs import layers_per_shade
+from tracetui.drawing.drawn_columns import share_lines
+from tracetui.drawing.timeline.window import layers_per_shade
 from tracetui.frozen import frozen
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table

@@ -14,8 +14,8 @@ from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.launch_line import LaunchLine, launched_with
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line, Shows
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
-from tracetui.drawing.timeline.raster import MANY, TimelineIndex, Window
-from tracetui.drawing.timeline.runs import write_label
+from tracetui.drawing.timeline.raster import MANY, TimelineIndex
+from tracetui.drawing.timeline.window import Window, write_label
 from tracetui.frozen import frozen
 from tracetui.linking.links import launch_delay
 from tracetui.linking.trees import lane_numbers

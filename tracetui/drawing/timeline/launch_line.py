@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.palette import GROUND, Palette, codes
-from tracetui.drawing.timeline.raster import Window
+from tracetui.drawing.timeline.window import Window
 from tracetui.frozen import frozen
 from tracetui.linking.links import links
 from tracetui.model.quantities import duration

@@ -27,10 +27,9 @@ from tracetui.reading import torch
 from tracetui.reading.chrome import assemble, counted, note_times, trace_of
 from tracetui.reading.columns import NO_DUR, Collector, combined
 from tracetui.reading.decode import NO_NAME, Ids
-from tracetui.reading.memory_budget import PER_EVENT
+from tracetui.reading.load_progress import PER_EVENT
 from tracetui.reading.nsight import tables
-from tracetui.reading.nsight.database import Database, Rows
-from tracetui.reading.nsight.store import RowStore
+from tracetui.reading.nsight.database import Database, Rows, RowStore
 from tracetui.reading.other_files import DATABASE
 from tracetui.reading.source import Source
 from tracetui.reading.spans import RANGE_PHASE

@@ -17,13 +17,13 @@ from tracetui.model.trace import GPU_WORK, NO_ID, EventStore, Kind, Quality, Tra
 from tracetui.reading.chrome import TraceParts, assemble, no_events, note_events, note_layout, note_times, trace_of
 from tracetui.reading.columns import Collector, combined
 from tracetui.reading.decode import NO_NAME
-from tracetui.reading.memory_budget import PER_EVENT
-from tracetui.reading.perfetto.clocks import NO_TIME
+from tracetui.reading.load_progress import PER_EVENT
 from tracetui.reading.perfetto.other_events import Labels, OtherEvents, Use, pair_events
 from tracetui.reading.perfetto.packet_collector import PacketCollector
 from tracetui.reading.perfetto.packets import PacketReader
 from tracetui.reading.perfetto.recognition import PACKET_KINDS
 from tracetui.reading.perfetto.schemas import InternedField, PacketField
+from tracetui.reading.perfetto.sequences import NO_TIME
 from tracetui.reading.perfetto.store import CopyRules, PacketStore
 from tracetui.reading.perfetto.tracks import OVERHEAD_PID
 from tracetui.reading.source import Source

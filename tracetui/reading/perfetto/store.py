@@ -14,10 +14,10 @@ import numpy as np
 from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Int32
-from tracetui.reading.perfetto.annotations import InternedText, annotation, dimensions_json
 from tracetui.reading.perfetto.packets import PacketBlock
 from tracetui.reading.perfetto.schemas import AnnotationField, EventField, InternedField, PacketField, StageField
 from tracetui.reading.perfetto.sequences import Interned as InternedTexts
+from tracetui.reading.perfetto.track_events import InternedText, annotation, dimensions_json
 from tracetui.reading.perfetto.wire import (
     FEW,
     SPAN,

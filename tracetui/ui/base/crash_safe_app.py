@@ -34,11 +34,9 @@ from textual.worker import WorkerFailed
 from tracetui.crash_report import crash_message
 from tracetui.errors import AnalysisFailed
 from tracetui.text import clean
-from tracetui.ui.base.analysis_safe import AnalysisSafe, analysis_failure
 from tracetui.ui.base.cell_differ import Update
-from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.base.signal_handling import SignalHandling, in_background
-from tracetui.ui.base.terminal_driver import FrameWriter, TerminalDriver
+from tracetui.ui.base.overlay import AnalysisSafe, Overlay, analysis_failure
+from tracetui.ui.base.terminal_driver import FrameWriter, SignalHandling, TerminalDriver, in_background
 from tracetui.ui.base.textual_internals import (
     INNER_FAILURES,
     HookedApp,

@@ -29,7 +29,6 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.exports import stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import SliceAsked
-from tracetui.ui.compare.change_details import change_lines, slice_lines
 from tracetui.ui.compare.compare_list import (
     CHANGE_HELP,
     CHANGE_KEYS,
@@ -37,8 +36,10 @@ from tracetui.ui.compare.compare_list import (
     KERNELS,
     OPS,
     CompareList,
+    change_lines,
     list_text,
     send_command,
+    slice_lines,
 )
 from tracetui.ui.compare.highlighted_slices import HEADLINE, STATEMENT, ComparedSides, HighlightedSlices, WalkedSlice
 from tracetui.ui.compare.shown_part import (
@@ -55,8 +56,7 @@ from tracetui.ui.widgets.bar import Bar, FocusedPart
 from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SizedScreen, too_small
-from tracetui.ui.widgets.stacked_lines import StackedLines
-from tracetui.ui.widgets.statement import StatedView
+from tracetui.ui.widgets.statement import StackedLines, StatedView
 from tracetui.ui.widgets.table_view import TableView
 
 STATEMENT_LINES, VERDICT_LINES = 2, 1

@@ -27,13 +27,11 @@ from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.base.overlay import CompareAsked
+from tracetui.ui.base.overlay import AnalysisSafe, CompareAsked
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.picker import HelpScreen, Picker, help_rows
-from tracetui.ui.widgets.stacked_lines import StackedLines
-from tracetui.ui.widgets.statement import StatementView
+from tracetui.ui.widgets.statement import StackedLines, StatementView
 from tracetui.ui.widgets.table_view import TableView
 
 TITLE = "Several, each beside A"

@@ -18,11 +18,12 @@ from tracetui.comparing.side import CAPTURE
 from tracetui.drawing.timeline.grid import AXIS_LINES, TimelineGrid
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import Palette, stippled
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Trace
-from tracetui.ui.base.analysis_safe import AnalysisSafe
+from tracetui.ui.base.overlay import AnalysisSafe
 from tracetui.ui.compare.shown_part import MARKS, ShownPart, ShownParts, lanes_worth_showing, part_parts
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.lanes import LanesView

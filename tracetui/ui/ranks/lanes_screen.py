@@ -13,7 +13,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracetui.comparing.side import Side, side
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Trace
@@ -22,9 +23,8 @@ from tracetui.ranks.moments import entry_of, late_instances, late_moment, moment
 from tracetui.ranks.rank_set import RankSet
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.base.overlay import Loaded
+from tracetui.ui.base.overlay import AnalysisSafe, Loaded
 from tracetui.ui.compare.compare_view import CompareScreen, CompareView
 from tracetui.ui.compare.shown_part import ShownPart
 from tracetui.ui.compare.timelines import CompareLanes

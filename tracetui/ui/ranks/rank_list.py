@@ -25,8 +25,7 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.exports import ExportNotice, copy_out
 from tracetui.ui.widgets.details import WAITING_NOTE, DetailFact, DetailLine, fact_lines, folded
-from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
-from tracetui.ui.widgets.tabs import Tab
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, Tab, TabbedList
 
 RANKS, COLLECTIVES, MATRIX, GROUPS, STEPS, FILES, COMPILES = TABLES
 RANK_KEYS = dict(zip(TABLES, "1234567", strict=True))

@@ -49,8 +49,7 @@ from tracetui.ui.ranks.rank_list import (
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankReader, RankTraceAsked
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SizedScreen, too_small
-from tracetui.ui.widgets.stacked_lines import StackedLines
-from tracetui.ui.widgets.statement import StatedView
+from tracetui.ui.widgets.statement import StackedLines, StatedView
 from tracetui.ui.widgets.tabbed_list import ListArrangement
 from tracetui.ui.widgets.table_view import TableView
 

@@ -21,7 +21,7 @@ from tracetui.opening.attached_capture import Capture, PrivateFolders, State, Tr
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.recording.form import YES_NO, Form, form_commands
+from tracetui.ui.recording.recording_form import YES_NO, Form, form_commands
 from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView

@@ -23,8 +23,8 @@ from tracetui.model.viewpoint import ALL, read_view_string
 from tracetui.panes import pane_named
 from tracetui.ui.base import keys
 from tracetui.ui.trace.navigator import RangeCommands, TraceFinder
-from tracetui.ui.trace.pane_groups import COMMANDS_WITHOUT_KEY
 from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.trace.pane_parts import COMMANDS_WITHOUT_KEY
 from tracetui.ui.trace.selection import step_of
 from tracetui.ui.widgets.command_line import Deed, LineCommand, beginning, without_argument
 

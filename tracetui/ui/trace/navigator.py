@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.launch_line import launched_with
-from tracetui.drawing.timeline.raster import Window
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import TracetuiError
 from tracetui.files import numbered
 from tracetui.frozen import frozen

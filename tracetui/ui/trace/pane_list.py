@@ -46,17 +46,22 @@ from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.keys import tab_key
 from tracetui.ui.trace.described_list import DescribedList, TableKey
-from tracetui.ui.trace.overview_list import NAME as OVERVIEW
-from tracetui.ui.trace.overview_list import OverviewList
-from tracetui.ui.trace.pane_groups import OWN_KEYS, TABS, tab_groups
-from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
+from tracetui.ui.trace.pane_parts import (
+    OVERVIEW,
+    OWN_KEYS,
+    TABS,
+    OverviewList,
+    RowTree,
+    place_in_tree,
+    place_on_step,
+    tab_groups,
+)
 from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
-from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, Tab, TabGroup, group_parts
 from tracetui.ui.widgets.table_view import LEAF, TableView
-from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
 
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""

@@ -22,7 +22,8 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.grid import TimelineGrid
 from tracetui.drawing.timeline.launch_line import framed
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.scope_times import times_in_words
@@ -47,8 +48,8 @@ from tracetui.ui.base.exports import copy_out, stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.trace.line_commands import LineCommands, no_steps_here
 from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder
-from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.trace.pane_parts import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.trace.selection import (
     describe_gap,
     gap_beside,

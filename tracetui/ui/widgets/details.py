@@ -23,7 +23,7 @@ from tracetui.model.results import guarded
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.scroller import Scroller
+from tracetui.ui.widgets.surface import Scroller
 
 _BREAK = re.compile(r"::|[/_]|:(?!:)|,(?!\d{3})")
 """After what a word that is longer than a line can go on in the next."""

@@ -29,7 +29,8 @@ from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import ShadedGap, Stretch, TimelineGrid, View, label_width
 from tracetui.drawing.timeline.launch_line import ALONE_MARGIN, following, framed_next
 from tracetui.drawing.timeline.layout import Shows
-from tracetui.drawing.timeline.raster import MANY, Window
+from tracetui.drawing.timeline.raster import MANY
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import TimeRange
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command

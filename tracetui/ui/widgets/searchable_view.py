@@ -17,10 +17,9 @@ from tracetui.drawing.format import shorten
 from tracetui.model.intervals import Int64
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, save_list
 from tracetui.ui.base.keys import command
-from tracetui.ui.base.overlay import PartSizes
+from tracetui.ui.base.overlay import AnalysisSafe, PartSizes
 from tracetui.ui.base.textual_internals import paint_rows
 from tracetui.ui.widgets.bar import FocusedPart, HintsBar, SplitBar
 from tracetui.ui.widgets.command_line import CommandLine, LineCommand, app_commands, list_commands, tab_commands

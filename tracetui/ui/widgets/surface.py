@@ -1,7 +1,8 @@
-"""A widget that is one grid of cells, and sends the terminal only the cells that changed.
+"""Widgets that draw their own cells in the colours that the terminal has: one grid of cells, or lines that scroll.
 
-Subclasses draw a `Frame`; this keeps the last one, compares, makes strips of the rows that differ and
-refreshes just their columns. It has no border and no padding: the grid is the widget.
+Subclasses of `Surface` draw a `Frame`; this keeps the last one, compares, makes strips of the rows that differ and
+refreshes just their columns, so that the terminal gets only the cells that changed. It has no border and no padding:
+the grid is the widget.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from textual.app import App
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import reactive
+from textual.reactive import Reactive, reactive
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
-from tracetui.drawing.hues import is_plain
+from tracetui.drawing.hues import Hue, is_plain
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, Frame
 from tracetui.drawing.timeline.grid import label_width
 from tracetui.drawing.timeline.legend import draw_legend, legend_lines
@@ -40,10 +42,11 @@ from tracetui.drawing.timeline.palette import (
     nearest_colour,
     palette,
 )
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
-from tracetui.ui.base.analysis_safe import AnalysisSafe
+from tracetui.ui.base.overlay import AnalysisSafe
 from tracetui.ui.base.textual_internals import style_versions
 
 if TYPE_CHECKING:
@@ -382,3 +385,41 @@ class Legend(Surface):
         """The whole legend."""
         width, height = self.size
         return draw_legend(self.colours, width, height)
+
+
+@lru_cache(maxsize=256)
+def _in_colour(base: Style, colour: int) -> Style:
+    """A style with another colour of the text; the same object each time."""
+    return base + Style(color=Color.from_ansi(colour))
+
+
+class Scroller(AnalysisSafe, CachedStyle, ScrollView):
+    """As `ScrollView`, always with a vertical scroll bar, so that more or fewer lines move nothing else."""
+
+    DEFAULT_CSS = """
+    Scroller {
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+    }
+    """
+
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
+    """Width (not used) and number of lines."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True where the terminal has 16 colours or none: textures tell the parts of a bar apart."""
+        return colour_count(self.app) < 256
+
+    def hued(self, hue: Hue, base: Style) -> Style:
+        """A style in the colour of a hue; as it is where there are no colours."""
+        count = colour_count(self.app)
+        return _in_colour(base, hue.colour(count, self.app.current_theme.dark)) if count else base
+
+    def set_length(self, lines: int) -> None:
+        """Set the number of lines to scroll over."""
+        self.virtual_size = Size(0, lines)
+        self.vertical_scrollbar.window_virtual_size = lines
+        if self.scroll_offset.y > self.max_scroll_y:
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True, immediate=True)

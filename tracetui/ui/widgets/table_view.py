@@ -35,9 +35,18 @@ from tracetui.model.table import Table
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.columns import GAP, ShownColumn, layout_of, sorting_column, with_drawn
-from tracetui.ui.widgets.list_rows import CARD_TITLE_GAP, CardRows, placed, row_pieces
-from tracetui.ui.widgets.scroller import Scroller
+from tracetui.ui.widgets.columns import (
+    CARD_TITLE_GAP,
+    GAP,
+    CardRows,
+    ShownColumn,
+    layout_of,
+    placed,
+    row_pieces,
+    sorting_column,
+    with_drawn,
+)
+from tracetui.ui.widgets.surface import Scroller
 
 MAX_KEPT_LAYOUTS = 64
 """Maximum tables whose columns are not measured again when they are shown again."""

@@ -1,13 +1,19 @@
-"""The list of a trace's panes, which draws the overview as a picture whose parts are entered.
+"""What the lists of a trace's panes are made of: the groups of panes, rows as a tree, and the overview as a picture.
 
-An entry is a row of the overview's table: the cursor goes from one to the next that lies in a direction on the screen.
+An entry of the overview is a row of its table: the cursor goes from one to the next that lies in a direction on the
+screen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from textual import work
+from textual.binding import Binding
 from textual.events import Click
 from textual.geometry import Region
 from textual.message import Message
@@ -18,15 +24,186 @@ from tracetui.drawing.drawn_columns import RowGraphics
 from tracetui.drawing.overview.canvas import Item, Look
 from tracetui.drawing.overview.picture import Picture, strip_cells
 from tracetui.model.intervals import Part
-from tracetui.model.table import Table
+from tracetui.model.table import Table, coded
 from tracetui.model.trace import Trace
 from tracetui.overview.facts import Entry, Overview
 from tracetui.overview.overview_table import Strip as TimeStrip
 from tracetui.overview.overview_table import kept_overview, strip_of
+from tracetui.panes import PANE_GROUPS, PANES
+from tracetui.tables.modules import holders
+from tracetui.ui.base import keys
+from tracetui.ui.base.keys import command
+from tracetui.ui.trace.selection import step_of
 from tracetui.ui.widgets.surface import colour_count
-from tracetui.ui.widgets.table_view import TableView
+from tracetui.ui.widgets.tabbed_list import Tab, TabGroup
+from tracetui.ui.widgets.table_view import CLOSED, LEAF, OPEN, TableView
 
-NAME = "overview"
+TABS = tuple(name for names in PANE_GROUPS.values() for name in names if name in PANES)
+"""Panes with a tab, group by group."""
+GROUP_KEYS = {title: str(number) for number, title in enumerate(PANE_GROUPS, start=1)}
+"""The key of each group of panes."""
+OWN_KEYS = {name: PANES[name].key for name in TABS if PANES[name].key not in ("", *GROUP_KEYS.values())}
+"""The keys of the panes that have one of their own."""
+
+
+def tab_groups(tabs: Sequence[Tab], current: str) -> list[TabGroup]:
+    """The groups of some tabs; a key opens the first pane that lists anything, in the open group the next one."""
+    by_name = {tab.name: tab for tab in tabs}
+    groups = []
+    for title, names in PANE_GROUPS.items():
+        offered = [by_name[name] for name in names if name in by_name]
+        if not offered:
+            continue
+        here = next((index for index, tab in enumerate(offered) if tab.name == current), -1)
+        ahead = [*offered[here + 1 :], *offered[: here + 1]]
+        opens = next((tab.name for tab in ahead if not tab.is_empty), ahead[0].name)
+        groups.append(TabGroup(title, str(keys.tab_key(GROUP_KEYS[title])), offered, opens))
+    return groups
+
+
+def _pane_words(title: str) -> str:
+    """The panes of a group in words."""
+    titles = [PANES[name].title for name in PANE_GROUPS[title] if name in PANES]
+    listed = ", ".join([*titles[:1], *(each[:1].lower() + each[1:] for each in titles[1:])])
+    return f"{listed}; again the next of them." if len(titles) > 1 else f"{listed}."
+
+
+GROUP_COMMANDS = [
+    command(keys.tab_key(GROUP_KEYS[title]), f"pane_group('{title}')", f"Panes of {title}", _pane_words(title))
+    for title, names in PANE_GROUPS.items()
+    if set(names) & set(TABS)
+]
+"""Commands that open a group."""
+PANE_COMMANDS = [
+    command(keys.tab_key(key), f"tab('{name}')", f"Pane {name}", PANES[name].help) for name, key in OWN_KEYS.items()
+]
+"""Commands that open a pane by a key of its own."""
+COMMANDS_WITHOUT_KEY = [
+    Binding(f":{name}", f"tab('{name}')", f"Pane {name}", tooltip=PANES[name].help)
+    for name in TABS
+    if name not in OWN_KEYS
+]
+"""Commands that open a pane without one, for the palette: with its words for the command line in place of a key."""
+
+
+MAX_ROWS_AT_FIRST = 24
+"""Maximum rows that are listed before any is opened by hand."""
+_MARKS = {LEAF: "  ", CLOSED: "▸ ", OPEN: "▾ "}
+
+
+@dataclass(eq=False)
+class RowTree:
+    """The rows of a table in which every row comes before those below it; its first column is their names."""
+
+    table: Table
+    depth: NDArray[np.int64]
+    end: NDArray[np.int64]
+    """Index behind the last row below each row."""
+    opened: NDArray[np.bool_]
+    """Mask of the rows that are open."""
+
+    @classmethod
+    def of(cls, table: Table, before: RowTree | None = None) -> RowTree:
+        """The tree of a table with a column `depth`, open where another one is; without that, as many levels as fit."""
+        depth = table["depth"].values.astype(np.int64)
+        tree = cls(table, depth, _ends(depth), np.zeros(len(table), bool))
+        if before is None:
+            # The levels of which all rows fit on the screen together with those above.
+            rows = np.cumsum(np.bincount(depth)) if len(depth) else np.zeros(1, np.int64)
+            tree.opened = depth < max(int(np.searchsorted(rows, MAX_ROWS_AT_FIRST, side="right")) - 1, 0)
+        else:
+            paths = before.table["path"]
+            wanted = {str(paths.cell(row)) for row in np.flatnonzero(before.opened).tolist()}
+            tree.opened = table["path"].matching(lambda path: path in wanted)
+        return tree
+
+    @property
+    def states(self) -> NDArray[np.int64]:
+        """State of each row."""
+        return np.where(self.end > np.arange(len(self.end)) + 1, np.where(self.opened, OPEN, CLOSED), LEAF)
+
+    def listed(self) -> NDArray[np.int64]:
+        """The rows of which everything above is open, in order."""
+        closed = np.flatnonzero(self.states == CLOSED)
+        change = np.zeros(len(self.depth) + 1, np.int64)
+        np.add.at(change, closed + 1, 1)
+        np.add.at(change, self.end[closed], -1)
+        return np.flatnonzero(np.cumsum(change[:-1]) == 0)
+
+    def readable(self) -> Table:
+        """The table with a mark before each name that says whether the row is open."""
+        key = self.table.columns[0]
+        values = key.values.astype(np.int64) + self.states * len(key.strings or ())
+        return Table(
+            (coded(key.spec, values, self._marked_names), *self.table.columns[1:]),
+            self.table.slices,
+            self.table.note,
+            self.table.doubts,
+        )
+
+    @cached_property
+    def _marked_names(self) -> list[str]:
+        """Every name of the table in each state."""
+        texts = self.table.columns[0].strings or ()
+        return [
+            f"{' ' * (len(text) - len(text.lstrip(' ')))}{mark}{text.lstrip(' ')}"
+            for mark in _MARKS.values()
+            for text in texts
+        ]
+
+
+def _ends(depth: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row the index of the next one that is not below it."""
+    end = np.full(len(depth), len(depth), np.int64)
+    for level in range(int(depth.max(initial=-1)) + 1):
+        mine, stops = np.flatnonzero(depth == level), np.flatnonzero(depth <= level)
+        index = np.searchsorted(stops, mine, side="right")
+        end[mine] = np.append(stops, len(depth))[index]
+    return end
+
+
+# The index in a list of the row that stands for the selection, -1 where the cursor stays, and whether it does.
+
+
+def place_in_tree(
+    trace: Trace, table: Table, order: NDArray[np.int64], current: int, selected: int, by: str | None
+) -> tuple[int, bool]:
+    """The innermost listed row of a tree of modules that holds a slice; `current` is the row of the cursor."""
+    for frame, path in holders(trace, selected, by):
+        if by == "call":
+            rows = np.flatnonzero(table.slices == frame) if table.slices is not None else np.empty(0, np.int64)
+        else:
+            rows = np.flatnonzero(table["path"].equal(path or None))
+        if frame < 0:
+            # What lies in nothing is no reason to leave the top for the row of all the rest.
+            return -1, current in rows
+        indices = np.flatnonzero(np.isin(order, rows))
+        if len(indices):
+            return int(indices[0]), True
+    return -1, False
+
+
+def place_on_step(
+    trace: Trace, table: Table, order: NDArray[np.int64], selected: Sequence[int], step: int | None
+) -> tuple[int, bool]:
+    """The step that is listed, or else that of the first selected slice.
+
+    A step owns what it launched, also where that runs after the step: the time of a GPU activity says nothing.
+    """
+    own = step_of(trace, next(iter(selected), -1))
+    number = own if step is None else step
+    if number is None:
+        return -1, False
+    indices = np.flatnonzero(table["step"].values[order] == number)
+    if len(indices) == 0:
+        return -1, False
+    # Of steps of one number on several threads that of the selection.
+    slices = table.slices if table.slices is not None else np.full(len(table), -1)
+    of_selection = indices[np.isin(slices[order[indices]], selected)]
+    return int((of_selection if len(of_selection) else indices)[0]), own == number
+
+
+OVERVIEW = "overview"
 
 
 class OverviewList(TableView):
@@ -80,7 +257,7 @@ class OverviewList(TableView):
         graphics: RowGraphics | None = None,
     ) -> None:
         """Show rows of a table, or the overview."""
-        is_picture = pane == NAME and table is not None and len(table) > 0
+        is_picture = pane == OVERVIEW and table is not None and len(table) > 0
         # The table was made from one of the two: it is there.
         self._overview = (self.sketch or kept_overview(self.trace, self.part)) if is_picture else None
         self._picture = None
