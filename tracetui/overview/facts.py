@@ -386,7 +386,8 @@ def _steps(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
     if len(steps(trace)) == 0:
         return
     table = PANES["steps"].build(trace)
-    parts, odd = part_times(table), odd_steps(table)
+    devices = device_order(trace).devices
+    parts, odd = part_times(table, devices), odd_steps(table, devices)
     names = [name for name in (COMPUTE, COMMUNICATION, IDLE, CPU) if name in parts]
     for row in range(min(len(table), MAX_STEPS)):
         times = tuple(0.0 if np.isnan(value) else 1000 * value for value in (float(parts[name][row]) for name in names))
