@@ -1,8 +1,9 @@
 """Time of two sides or more at first sight: the one that counts, its parts, and the ratio.
 
-The time is the GPU's span where a GPU is idle for long, else its busy time, without a GPU the time of the CPU: the same
-as in the first sentence of the statement. Where a run hardly uses the GPU it is the duration of the run. A ratio is
-given where the statement gives one, and says in a word which way.
+The time is the GPU's span where a GPU is idle for long, else its busy time, without a GPU the time of the CPU; of steps
+the period, where their work does not explain its change: the same as in the first sentence of the statement. Where a
+run hardly uses the GPU it is the duration of the run. A ratio is given where the statement gives one, and says in a
+word which way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import Total, paired
 from tracetui.comparing.fairness import unrelated_programs
-from tracetui.comparing.kernel_sentences import gpu_measure
+from tracetui.comparing.kernel_sentences import gpu_measure, median_parts
 from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, is_mixed
 from tracetui.comparing.op_changes import op_changes
@@ -32,6 +33,7 @@ from tracetui.model.intervals import Bool
 from tracetui.model.quantities import duration, time_scale
 from tracetui.model.table import Table
 from tracetui.model.trace import Kind
+from tracetui.tables.odd_steps import COMMUNICATION, IDLE
 
 
 class Spent(Enum):
@@ -77,7 +79,7 @@ class Headline:
     """Several sides at first sight, each beside the first."""
 
     what: str
-    """The time that is compared: `GPU span`, `GPU time` or `CPU time`."""
+    """The time that is compared: `period`, `GPU span`, `GPU time`, `wall time` or `CPU time`."""
     of_gpu: bool
     """True where the times are of a GPU."""
     per: str
@@ -124,12 +126,12 @@ class Headline:
         return max((each.time for each in self.sides if each.time == each.time), default=0.0)
 
 
-SPAN, BUSY, WALL, ON_CPU = "GPU span", "GPU time", "wall time", "CPU time"
+PERIOD, SPAN, BUSY, WALL, ON_CPU = "period", "GPU span", "GPU time", "wall time", "CPU time"
 MIN_SPAN_SHARE = 0.1
 """Minimum GPU span of a run, as a share of its duration, to stand for what the run takes."""
 MAX_PAIRED = 5
 """Maximum sides of which every two are set beside each other."""
-_WHAT = {"gpu_span_us": SPAN, "gpu_busy_us": BUSY, "dur_us": WALL, "cpu_us": ON_CPU}
+_WHAT = {"period_us": PERIOD, "gpu_span_us": SPAN, "gpu_busy_us": BUSY, "dur_us": WALL, "cpu_us": ON_CPU}
 
 
 def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
@@ -150,7 +152,8 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
     elif all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
         measure = "dur_us"
     else:
-        measure = "gpu_span_us" if any(gpu_measure(totals) == "gpu_span_us" for totals in every) else "gpu_busy_us"
+        of_pairs = {gpu_measure(totals) for totals in every}
+        measure = next(each for each in ("period_us", "gpu_span_us", "gpu_busy_us") if each in of_pairs)
     names = side_names(sides)
     ratios = tuple(_ratio(first, other, totals, measure, ops) for other, totals in zip(others, every, strict=True))
     pairs = []
@@ -226,7 +229,7 @@ def _side_times(side: Side, name: str, measure: str) -> SideTimes:
     time = known[measure]
     if measure == "cpu_us":
         return SideTimes(name, time, ((Spent.CPU, time),), np.nan, known["cpu_ops"])
-    spent = list(_spent(side, time))
+    spent = list(_spent_of_period(side, time) if measure == "period_us" else _spent(side, time))
     rest = time - sum(each for _, each in spent)
     # Of busy time nothing is idle: what is left is the rounding of medians.
     spent += [(Spent.IDLE, max(rest, 0.0))] if measure != "gpu_busy_us" else []
@@ -237,6 +240,16 @@ def _values(side: Side, measure: str) -> np.ndarray | None:
     """The values of the parts, None where no part has one."""
     values = measures(side)[measure].values
     return values if (values == values).any() else None
+
+
+def _spent_of_period(side: Side, time: float) -> Iterator[tuple[Spent, float]]:
+    """The parts of a median period in µs, as the pane of steps has them; without its idle time."""
+    parts = median_parts(side)
+    comm = min(parts[COMMUNICATION], time)
+    busy = max(time - comm - parts[IDLE], 0.0)
+    copies = min(dict(_spent(side, busy)).get(Spent.COPY, 0.0), busy)
+    some = ((Spent.COMPUTE, busy - copies), (Spent.COPY, copies), (Spent.COMMUNICATION, comm))
+    yield from ((kind, us) for kind, us in some if us > 0)
 
 
 def _spent(side: Side, most: float) -> Iterator[tuple[Spent, float]]:
