@@ -31,6 +31,7 @@ from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_l
 from tracetui.comparing.work_sizes import unit_of_work, work_ratios
 from tracetui.frozen import frozen
 from tracetui.idle.scope_times import step_overlaps
+from tracetui.idle.waits import KEYS, Cause
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
@@ -521,6 +522,10 @@ def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
     yield f"{line}."
 
 
+_UNKNOWN = (KEYS[Cause.UNKNOWN], KEYS[Cause.SCHEDULING])
+"""Measures of idle time of which nothing tells why it was idle."""
+
+
 def _main_cause(totals: TotalsByName) -> Total | None:
     """The main cause of the change of the idle time; None where too much idle time has no known cause."""
     idle = _of(totals, "gpu_idle_us")
@@ -529,7 +534,7 @@ def _main_cause(totals: TotalsByName) -> Total | None:
     causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP)}
     for side in ("a", "b"):
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
-        if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
+        if sum(known.get(each, 0) for each in _UNKNOWN) > MAX_UNKNOWN_SHARE * sum(known.values()):
             return None
     whole = idle.delta
     low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)

@@ -164,7 +164,7 @@ def held_up_step(scope: Scope) -> Iterator[Finding]:
         int(1000 * lost),
         f"Step {number}, one of {len(all_steps):,}, takes {duration(took)}, {1 + worst.change:.1f} times the median of "
         "its kind",
-        f"{longer} against the median" + (f"; GPU idle because of {named}" if named else "") + _COUNTED,
+        f"{longer} against the median" + (f"; GPU idle: {named}" if named else "") + _COUNTED,
         f"Look at its longest gaps: in Gaps of step {number}, sorted by length, each has what the CPU did meanwhile.",
         int(all_steps.row[index]),
         action=f"see what held up step {number}",

@@ -115,6 +115,14 @@ def test_the_puzzle(a, b, times, counts, shared_trace):
     assert f"Kernels per run {counts}" in text
 
 
+def test_a_wait_of_unknown_cause_is_put_down_to_none(shared_trace):
+    """The period comes first, then the idle time; most of it waited behind its launch, and nothing says for what."""
+    trace = loaded(shared_trace("inference/i07_assembled_vllm_async_decode.json.gz"))
+    _, period, bottleneck, *_ = said(trace, trace, "7", "8").splitlines()
+    assert period.startswith("Period per step 10.9 → 24.3 ms") and "GPU idle time, 0.14 → 13.6 ms" in period
+    assert bottleneck.endswith("idle, cause unknown; the GPU idle for 1 % → 56 % of the time.")
+
+
 def test_work_without_a_launch_is_named(shared_trace):
     trace = loaded(shared_trace(PUZZLE))
     text = said(trace, trace, "unfused[1]", "unfused[2]")
