@@ -253,7 +253,10 @@ def _spent_of_period(side: Side, time: float) -> Iterator[tuple[Spent, float]]:
 
 
 def _spent(side: Side, most: float) -> Iterator[tuple[Spent, float]]:
-    """Compute, and communication and copies while nothing computes; medians over the parts in µs, at most so much."""
+    """Compute, communication while nothing computes, copies while no kernel runs: medians over the parts in µs.
+
+    Together they are at most `most`.
+    """
     rows, part = side.activities()
     start, end = side.bounds(rows)
     is_kernel, is_comm = side.trace.slices.kind[rows] == Kind.KERNEL, communicates(side.trace)[rows]
@@ -261,12 +264,11 @@ def _spent(side: Side, most: float) -> Iterator[tuple[Spent, float]]:
     def busy(mask: Bool) -> np.ndarray:
         return union_in_cells(part[mask], start[mask], end[mask], len(side)) / 1000
 
-    compute = busy(is_kernel & ~is_comm)
-    with_copies = busy(~is_comm)
+    compute, kernels = busy(is_kernel & ~is_comm), busy(is_kernel)
     times = {
         Spent.COMPUTE: compute,
-        Spent.COPY: with_copies - compute,
-        Spent.COMMUNICATION: busy(np.ones(len(rows), bool)) - with_copies,
+        Spent.COMMUNICATION: kernels - compute,
+        Spent.COPY: busy(np.ones(len(rows), bool)) - kernels,
     }
     left = most
     for kind, each in times.items():

@@ -341,7 +341,7 @@ EXPECTATION = ColumnSpec("expectation", "expectation", "What is counted or looke
 EXPOSED_COMM_US = ColumnSpec(
     "exposed_comm_us",
     "exposed comm",
-    "Time in which the GPU only communicated; kernels of other steps hide nothing.",
+    "Time in which communication of the step ran and no kernel computed, of this step or another.",
     unit="us",
 )
 EXPOSED_US = ColumnSpec(

@@ -56,10 +56,12 @@ FAMILY_WORDS = {
     Family.POINTWISE: "elementwise",
     Family.REDUCTION: "reduction",
     Family.OTHER: "other kernels",
-    Family.COPY: "copies",
     Family.COMMUNICATION: "communication",
+    Family.COPY: "copies",
 }
-"""Families in words, in the order of precedence where several run at once: what computes comes before what moves."""
+"""Families in words, in the order of precedence where several run at once: what computes hides communication, and any
+kernel hides copies, as in exposed communication (R3.30).
+"""
 BETWEEN_KERNELS = "between kernels"
 """Idle time too short to be a gap."""
 MAKING = "computing …"
