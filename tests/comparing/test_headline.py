@@ -13,6 +13,8 @@ from tracetui.comparing.headline import BUSY, ON_CPU, PERIOD, WALL, Headline, Sp
 from tracetui.comparing.noise import BEYOND_NOISE, Change
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
+from tracetui.drawing.stacked_bars import text_of
+from tracetui.drawing.text.headline_text import headline_lines
 from tracetui.model.trace import Trace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -73,6 +75,12 @@ def test_a_step_that_waits_longer_is_compared_by_its_period() -> None:
     assert dict(made.headline.sides[1].spent) == {Spent.COMPUTE: 500.0, Spent.IDLE: 908.0}
     assert "most of the change is GPU idle time, 58" in made.statement[0]
     assert made.statement[1].startswith("Bottleneck")
+
+
+def test_periods_of_several_steps_are_explained() -> None:
+    trace = of_steps((500, 50), (500, 50), (500, 900), (500, 50), (500, 50))
+    seen = headline([side(trace, number) for number in "234"])
+    assert text_of(headline_lines(seen, 100)[0]).startswith("period, from the end of the step before")
 
 
 def test_a_step_that_works_longer_is_compared_by_its_work() -> None:

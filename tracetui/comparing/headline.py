@@ -205,6 +205,8 @@ def _unequal(a: Side, b: Side, ops: Table | None) -> str:
         return "the parts of a side differ: no ratio"
     if differ_in_length(a, b):
         return "ranges of different length: no ratio"
+    if bool(len(a.activities()[0])) != bool(len(b.activities()[0])):
+        return "only one on a GPU: no ratio"
     if size_changes(a, b):
         return "different amounts of work: no ratio"
     if unrelated_programs(a, b, list((ops or op_changes(a, b)).rows())):

@@ -342,7 +342,8 @@ def _work_sentences(
 ) -> list[str]:
     """The changes of GPU time and CPU time of sides of one kind."""
     measure, cpu = _measure_of_work(totals), _of(totals, "cpu_us")
-    gpu, is_judged, parts = _of(totals, measure), not differ_in_length(a, b), _parts(a)
+    gpu, parts, on_gpu = _of(totals, measure), _parts(a), [len(each.activities()[0]) > 0 for each in (a, b)]
+    is_judged = not differ_in_length(a, b) and all(on_gpu) == any(on_gpu)
     unit, units = unit_of_work(a, b, totals), work_ratios(a, b, totals)
     if cpu is None:
         return []

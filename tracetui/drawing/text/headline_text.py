@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
-from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
+from tracetui.comparing.headline import BUSY, ON_CPU, PERIOD, SPAN, WALL, Headline, SideTimes, Spent
 from tracetui.comparing.noise import BEYOND_NOISE, Change
 from tracetui.comparing.statement import SIDE_NAMES
 from tracetui.drawing.format import shorten
@@ -31,6 +31,7 @@ _BRIEF = {
 RATIO_HUES = {Change.LESS: Hue.GOOD, Change.MORE: Hue.MAJOR}
 """Faster and slower; everything else is said without a hue."""
 MEANING = {
+    PERIOD: "from the end of the step before on the GPU to its own",
     SPAN: "from the first kernel to the last",
     BUSY: "in which the GPU ran something",
     WALL: "from the start of a run to its end",
