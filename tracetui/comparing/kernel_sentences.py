@@ -500,21 +500,21 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
 def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
     """The change of the verdict with the idle shares that it rests on, else of the idle share alone; and its cause."""
     left, right = recording_conditions(a), recording_conditions(b)
-    cause = _main_cause(totals)
+    cause, share = _main_cause(totals), _of(totals, "gpu_idle_pct")
+    of_steps = a.part_kind == b.part_kind == STEP
     if left.verdict and right.verdict and left.verdict != right.verdict:
-        shares = f"{rounded_percent(left.idle_pct)} → {rounded_percent(right.idle_pct)}"
-        # The median of all steps, which the table has, may be another share.
-        whole = "such a step" if a.part_kind == b.part_kind == STEP and len(a) + len(b) > 2 else "the time"
-        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of {whole}"
+        # Of steps the share that the table has, of a capture that on which the verdict rests.
+        idle = (share.a.median, share.b.median) if of_steps and share else (left.idle_pct, right.idle_pct)
+        shares, whole = " → ".join(map(rounded_percent, idle)), "period" if of_steps and share else "time"
+        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of the {whole}"
     else:
-        share = _of(totals, "gpu_idle_pct")
         if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
             return
         if cause is None and gpu_measure(totals) != "gpu_busy_us":
             # The first sentence, about the span, says the same.
             return
         change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
-        whole = "period" if a.part_kind == b.part_kind == STEP else "time from the first kernel to the last"
+        whole = "period" if of_steps else "time from the first kernel to the last"
         line = f"The GPU is idle for {change} of the {whole}"
     if cause:
         times = cause.difference.a.median, cause.difference.b.median

@@ -69,7 +69,7 @@ def test_one_large_kernel_instead_of_many():
     text = said(tutorial.split_stack(), tutorial.combined())
     assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
-    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of such a step"
+    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of the period"
     assert f"{idle}; most of the change is attributed to launch call (" in text
     assert "became" not in text
 
@@ -80,7 +80,7 @@ def test_idle_time_is_told_once():
     assert "from the first kernel to the last" in first(puzzled)
     assert puzzled.count("is idle for") <= 1
     busy = said(tutorial.combined(), tutorial.combined(COMPILED))
-    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of such a step" in busy
+    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of the period" in busy
     assert busy.count("idle for") == 1
 
 
@@ -120,7 +120,7 @@ def test_a_wait_of_unknown_cause_is_put_down_to_none(shared_trace):
     trace = loaded(shared_trace("inference/i07_assembled_vllm_async_decode.json.gz"))
     _, period, bottleneck, *_ = said(trace, trace, "7", "8").splitlines()
     assert period.startswith("Period per step 10.9 → 24.3 ms") and "GPU idle time, 0.14 → 13.6 ms" in period
-    assert bottleneck.endswith("idle, cause unknown; the GPU idle for 1 % → 56 % of the time.")
+    assert bottleneck.endswith("idle, cause unknown; the GPU idle for 1 % → 56 % of the period.")
 
 
 def test_work_without_a_launch_is_named(shared_trace):
