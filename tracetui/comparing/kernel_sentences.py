@@ -35,7 +35,6 @@ from tracetui.idle.waits import KEYS, Cause
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
-from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import Scale, counted, digits, how_much, rounded_percent, size, size_change, time_scale
 from tracetui.model.trace import Kind
@@ -400,7 +399,7 @@ _PART_WORDS = {
 
 def median_parts(side: Side) -> dict[str, float]:
     """Median time in µs of the parts of a period over the steps that a side is."""
-    index = np.flatnonzero(np.isin(steps(side.trace).row, side.row))
+    index = side.step_indices
     return {name: float(np.nanmedian(times[index])) for name, times in step_parts(side.trace).items()}
 
 
