@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.support.build import annotation, kernel, launch, make_trace, op
+from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.comparing.played import compiled, eager, trace_of
 from tests.support.traces import loaded
 from tracetui.comparing.noise import BEYOND_NOISE, Change
@@ -14,6 +14,7 @@ from tracetui.comparing.side import side
 from tracetui.comparing.statement import (
     BUSY,
     ON_CPU,
+    PERIOD,
     WALL,
     Comparison,
     Headline,
@@ -22,6 +23,9 @@ from tracetui.comparing.statement import (
     ratio_words,
     side_names,
 )
+from tracetui.drawing.stacked_bars import text_of
+from tracetui.drawing.text.headline_text import headline_lines
+from tracetui.model.trace import Trace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -60,6 +64,38 @@ def of_runs(**lasting: int) -> Headline:
 def test_runs_that_hardly_use_the_gpu_are_compared_by_their_duration() -> None:
     assert of_runs(much=800, more=900).what == BUSY
     assert of_runs(much=800, none=1).what == WALL
+
+
+def of_steps(*kernels_and_waits: tuple[int, int]) -> Trace:
+    """Steps of one kernel each: its µs, and the µs for which the GPU has nothing to do before it."""
+    events, now = [], 0
+    for number, (us, wait) in enumerate(kernels_and_waits, 1):
+        at = now + 1_000 * wait
+        events += [step(number, now, at - now + 20_000), op("aten::mm", at, 10_000), launch(at + 1_000, 5_000, number)]
+        events.append(kernel("gemm", at + 8_000, us * 1_000, correlation=number))
+        now = at + 8_000 + us * 1_000
+    return make_trace(events)
+
+
+def test_a_step_that_waits_longer_is_compared_by_its_period() -> None:
+    """Equal GPU time explains nothing: the idle time comes first, in the bars and in the sentences."""
+    trace = of_steps((500, 50), (500, 50), (500, 900), (500, 50), (500, 50))
+    made = Comparison(side(trace, "2"), side(trace, "3"))
+    assert made.headline.what == PERIOD and made.headline.ratios[0].change is Change.MORE
+    assert dict(made.headline.sides[1].spent) == {Spent.COMPUTE: 500.0, Spent.IDLE: 908.0}
+    assert "most of the change is GPU idle time, 58" in made.statement[0]
+    assert made.statement[1].startswith("Bottleneck")
+
+
+def test_periods_of_several_steps_are_explained() -> None:
+    trace = of_steps((500, 50), (500, 50), (500, 900), (500, 50), (500, 50))
+    seen = headline([side(trace, number) for number in "234"])
+    assert text_of(headline_lines(seen, 100)[0]).startswith("period, from the end of the step before")
+
+
+def test_a_step_that_works_longer_is_compared_by_its_work() -> None:
+    trace = of_steps((500, 50), (500, 50), (900, 50), (500, 50), (500, 50))
+    assert headline((side(trace, "2"), side(trace, "3"))).what == BUSY
 
 
 def test_what_a_time_is_spent_on_adds_up_to_it() -> None:

@@ -75,16 +75,10 @@ def test_an_odd_step_in_words_names_what_grew_first() -> None:
 
 def test_the_parts_of_steps_are_on_one_scale() -> None:
     """The longest step fills the bar; without colours textures tell the parts apart."""
-    table = Table(
-        (
-            numbers("period_us", np.array([100.0, 40.0])),
-            numbers("exposed_comm_us", np.array([20.0, 10.0])),
-            numbers("gpu_idle_us", np.array([40.0, 10.0])),
-        )
-    )
-    assert [cells for _, cells in step_part_cells(table, 0, 10)] == [4, 2, 4]
-    assert sum(cells for _, cells in step_part_cells(table, 1, 10)) == 4
-    assert len({text[0] for text, _ in part_pieces(step_part_cells(table, 0, 10), plain=True)}) == 3
+    parts = {"compute": np.array([40.0, 20.0]), "comm": np.array([20.0, 10.0]), "idle": np.array([40.0, 10.0])}
+    assert [cells for _, cells in step_part_cells(parts, 0, 10)] == [4, 2, 4]
+    assert sum(cells for _, cells in step_part_cells(parts, 1, 10)) == 4
+    assert len({text[0] for text, _ in part_pieces(step_part_cells(parts, 0, 10), plain=True)}) == 3
 
 
 def test_evidence_is_drawn_from_its_sums_and_not_from_limits() -> None:

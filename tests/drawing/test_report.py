@@ -144,7 +144,7 @@ def test_headings_have_scopes_units_and_help() -> None:
     html = html_of(training())
     found = read_page(html)
     assert set(found.scopes) == {"col", "row"}
-    assert 'title="dur_us: ' in html and ">launch starved %</th>" in html
+    assert 'title="dur_us: ' in html and ">late launches %</th>" in html
     assert "<dt>launch→start</dt>" in html and "<dt>start µs</dt>" in html
 
 

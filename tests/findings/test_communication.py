@@ -13,6 +13,7 @@ from tests.support.findings import MS, ids, one
 from tracetui.findings import complete_finding_list, finding_list
 from tracetui.findings.communication import MIN_EXPOSED_SHARE, buffer_broadcast_idle
 from tracetui.findings.scope import Scope, Severity
+from tracetui.idle.gpu_spans import step_exposure
 from tracetui.model.trace import Kind, Trace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -39,6 +40,15 @@ def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_
     hidden = one(make_trace(_two(1_000)), "exposed-communication")
     assert (hidden.cost, hidden.severity) == (None, Severity.NOTE)
     assert hidden.title == "Communication is hidden behind computation: 20.0 µs of 20.0 µs"
+
+
+def test_what_the_next_step_computes_hides_communication_of_a_step():
+    """The finding has the time that the pane of steps has."""
+    calls = [step(0, 0, 100), launch(10, 5, 1), launch(20, 5, 2), step(1, 100, 100), launch(110, 5, 3)]
+    work = [kernel("gemm", 1_000, 60_000, correlation=1), kernel(NCCL, 61_000, 20_000, COMM, correlation=2)]
+    trace = make_trace([*calls, *work, kernel("gemm", 71_000, 30_000, correlation=3)])
+    cost = next(each.cost for each in finding_list(trace, 0) if each.id == "exposed-communication")
+    assert cost == 10_000 == int(step_exposure(trace).exposed_comm[0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.booleans()), min_size=2, max_size=12))

@@ -166,6 +166,12 @@ def test_a_single_gap_has_no_median():
     assert one(loop(2, 10 * MS), "long-gap-without-op").evidence.startswith("1 gap of 9.99 ms; ")
 
 
+def test_a_part_of_a_gap_is_not_called_a_gap():
+    """What the list of gaps has is its whole length."""
+    evidence = one(loop(2, 10 * MS, op("aten::sort", 3 * MS, 5 * MS)), "long-gap-without-op").evidence
+    assert evidence.startswith("4.00 ms of 1 gap of 10.00 ms; ")
+
+
 def test_a_millisecond_without_an_operator_is_named_by_its_frame():
     frames = [python("train.py(3): step", 0, 60 * MS), python("train.py(9): log", 2 * MS + 100_000, 9 * MS)]
     trace = loop(4, 10 * MS, *frames)

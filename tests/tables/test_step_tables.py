@@ -142,9 +142,9 @@ def test_the_parts_of_a_step_that_overlaps_the_one_before_are_its_period() -> No
     columns = {"period_us": period, "gpu_busy_us": period + 50, "exposed_comm_us": np.full(3, 200.0)}
     columns |= {"gpu_idle_us": 2 * idle, "idle_pct": 100 * idle / period}
     table = Table(tuple(numbers(name, values) for name, values in columns.items()))
-    assert np.sum(list(part_times(table).values()), axis=0).tolist() == [100.0, 100.0, 140.0]
-    assert part_times(table)["idle"].tolist() == [10.0, 10.0, 20.0]
-    odd = odd_steps(table)[2]
+    assert np.sum(list(part_times(table, 2).values()), axis=0).tolist() == [100.0, 100.0, 140.0]
+    assert part_times(table, 2)["idle"].tolist() == [10.0, 10.0, 20.0]
+    odd = odd_steps(table, 2)[2]
     assert odd is not None and round(odd.change, 6) == 0.4
 
 

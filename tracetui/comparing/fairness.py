@@ -205,6 +205,8 @@ All that is left of a program from which most was removed still has a match.
 """
 MIN_SHARED_CALLS = 0.25
 """Minimum share of operator calls, of the side with more, that both sides make in related programs."""
+MIN_SHARED_BESIDE_CPU = 0.1
+"""The same where only one side ran anything on a GPU: there are no kernels to match, and other operators on the CPU."""
 SEPARATE_MEASURES = {
     "gpu_span_us": "GPU{}, from the first kernel to the last",
     "gpu_busy_us": "GPU time{}",
@@ -243,8 +245,14 @@ def shared_calls(ops: Sequence[Row]) -> float:
 
 def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
     """The sentence that the sides are different programs; empty where they are not."""
-    if not (len(a.activities()[0]) and len(b.activities()[0])):
-        return ""
+    on_gpu = [len(each.activities()[0]) > 0 for each in (a, b)]
+    describes = "The numbers below describe each of them, and are no speed-up."
+    if not all(on_gpu):
+        compiled = any(recording_conditions(each).compiled_parts for each in (a, b))
+        if not any(on_gpu) or compiled or (shared := shared_calls(ops)) >= MIN_SHARED_BESIDE_CPU:
+            return ""
+        both = rounded_percent(100 * shared)
+        return f"These are different programs: both make {both} of the operator calls of the larger. {describes}"
     shares = in_common(list(kernel_changes(a, b).table.rows()))
     if (
         min(shares) >= UNRELATED_PERCENT[0]
@@ -256,7 +264,7 @@ def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, s
     first, second = map(rounded_percent, shares)
     return (
         f"These are different programs: of {one}'s GPU time {first} has a match in {other}, of {other}'s {second} one "
-        f"in {one}. The numbers below describe each of them, and are no speed-up."
+        f"in {one}. {describes}"
     )
 
 

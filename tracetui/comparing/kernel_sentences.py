@@ -30,12 +30,14 @@ from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_l
 from tracetui.comparing.work_sizes import unit_of_work, work_ratios
 from tracetui.frozen import frozen
 from tracetui.idle.scope_times import step_overlaps
+from tracetui.idle.waits import KEYS, Cause
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import Scale, counted, digits, how_much, rounded_percent, size, size_change, time_scale
 from tracetui.model.trace import Kind
+from tracetui.tables.step_table import COMMUNICATION, COMPUTE, IDLE, step_parts
 
 Row = Mapping[str, Any]
 
@@ -305,6 +307,8 @@ MIN_IDLE_CHANGE_POINTS = 2.0
 """Minimum change of the idle share, in percentage points, to be mentioned."""
 MIN_WAIT_SHARE = 0.1
 """Minimum share of the GPU wait before a part, of that wait and the GPU span, for its change to be mentioned."""
+MIN_PART_SHARE = 0.5
+"""Minimum share of the change of a period that a part of it explains."""
 MIN_SYNC_SHARE = 0.1
 """Minimum share of a step spent waiting for the GPU, for its whole duration to be mentioned."""
 MAX_UNKNOWN_SHARE = 0.2
@@ -316,12 +320,28 @@ MAX_UNEXPLAINED_TRAFFIC = 0.1
 
 
 def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str] = ("A", "B")) -> list[str]:
-    """The changes of GPU time and CPU time, GPU time first where there is any."""
-    cpu = _of(totals, "cpu_us")
+    """The changes of GPU time and CPU time, GPU time first where there is any.
+
+    Of steps whose work does not explain the change of their periods that change comes before, and what explains it.
+    """
     if a.part_kind != b.part_kind:
-        times = (("GPU time", _of(totals, "gpu_busy_us")), ("CPU time", cpu))
+        times = (("GPU time", _of(totals, "gpu_busy_us")), ("CPU time", _of(totals, "cpu_us")))
         return [_of_other_kinds(a, b, what, each, names) for what, each in times if each]
-    gpu, is_judged, parts = _of(totals, gpu_measure(totals)), not differ_in_length(a, b), _parts(a)
+    period = _of(totals, "period_us")
+    if period is None or gpu_measure(totals) != "period_us":
+        return _work_sentences(a, b, totals, names)
+    sentence = time_sentence(f"Period{per(a, b)}", period, _parts(a), True, unit_of_work(a, b, totals))
+    first = f"{sentence}{_part_of_change(a, b, period)}."
+    return [first, *_bottleneck(a, b, totals), *_work_sentences(a, b, totals, names, is_second=True)]
+
+
+def _work_sentences(
+    a: Side, b: Side, totals: TotalsByName, names: tuple[str, str], is_second: bool = False
+) -> list[str]:
+    """The changes of GPU time and CPU time of sides of one kind."""
+    measure, cpu = _measure_of_work(totals), _of(totals, "cpu_us")
+    gpu, parts, on_gpu = _of(totals, measure), _parts(a), [len(each.activities()[0]) > 0 for each in (a, b)]
+    is_judged = not differ_in_length(a, b) and all(on_gpu) == any(on_gpu)
     unit, units = unit_of_work(a, b, totals), work_ratios(a, b, totals)
     if cpu is None:
         return []
@@ -335,10 +355,11 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
         scale = time_scale((*medians, cpu.limit))
         sides = f"GPU {scale.both(*medians[:2])}, CPU {scale.change(*medians[2:])}{per(a, b)}"
         return [f"GPU the same, CPU {how_much(*medians[2:])}: {sides}{in_brackets(noise(cpu, scale, a.part_kind))}."]
-    if gpu_measure(totals) == "gpu_busy_us":
-        return [f"{time_sentence(f'GPU time{per(a, b)}', gpu, parts, is_judged, unit)}.", on_cpu, *by_units]
+    if measure == "gpu_busy_us":
+        sentence = time_sentence(f"GPU time{per(a, b)}", gpu, parts, is_judged, unit, is_second)
+        return [f"{sentence}.", on_cpu, *by_units]
     subject = f"GPU{per(a, b)}, from the first kernel to the last,"
-    span = time_sentence(subject, gpu, parts, is_judged, unit)
+    span = time_sentence(subject, gpu, parts, is_judged, unit, is_second)
     busy, others = totals["gpu_busy_us"].difference, _of(totals, "gpu_others_us")
     is_alone = others is None or max(others.a.median, others.b.median) == 0
     word = "busy" if is_alone else "busy with its own work"
@@ -368,8 +389,44 @@ def _of(totals: TotalsByName, name: str) -> Difference | None:
     return total.difference if total and total.difference.change is not Change.UNKNOWN else None
 
 
+_PART_WORDS = {
+    COMPUTE: "GPU work in it, that of other steps too",
+    COMMUNICATION: "exposed communication",
+    IDLE: "GPU idle time",
+}
+
+
+def median_parts(side: Side) -> dict[str, float]:
+    """Median time in µs of the parts of a period over the steps that a side is."""
+    index = side.step_indices
+    return {name: float(np.nanmedian(times[index])) for name, times in step_parts(side.trace).items()}
+
+
+def _part_of_change(a: Side, b: Side, period: Difference) -> str:
+    """A clause on the part of a period that holds most of its change; empty where none holds half of it."""
+    before, after = median_parts(a), median_parts(b)
+    name = max(before, key=lambda each: (after[each] - before[each]) * period.delta)
+    if (after[name] - before[name]) / period.delta < MIN_PART_SHARE:
+        return ""
+    change = time_scale((before[name], after[name])).change(before[name], after[name])
+    return f"; most of the change is {_PART_WORDS[name]}, {change}"
+
+
 def gpu_measure(totals: TotalsByName) -> str:
-    """Busy time where the GPU is kept busy, else the span from first to last activity."""
+    """Busy time where the GPU is kept busy, else the span from first to last activity.
+
+    Of steps the period, where its change is not that of their work.
+    """
+    work, period = _measure_of_work(totals), _of(totals, "period_us")
+    own = _of(totals, work)
+    if period is None or own is None or min(period.a.median, period.b.median) == 0:
+        return work
+    if period.change in BEYOND_NOISE and own.delta / period.delta < MIN_PART_SHARE:
+        return "period_us"
+    return work
+
+
+def _measure_of_work(totals: TotalsByName) -> str:
     span, *work = (_of(totals, name) for name in ("gpu_span_us", "gpu_busy_us", "gpu_others_us"))
     if span is None:
         return "gpu_busy_us"
@@ -418,7 +475,8 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     if left.graphs != right.graphs and launches and not totals["launches"].gap:
         change = f"{launches.a.median:,g} → {launches.b.median:,g} launches{per(a, b)}"
         yield f"{'A' if left.graphs else 'B'} replays CUDA graphs: {change}."
-    yield from _bottleneck(a, b, totals)
+    if gpu_measure(totals) != "period_us":
+        yield from _bottleneck(a, b, totals)
     wait, span = _of(totals, "wait_before_us"), _of(totals, "gpu_span_us")
     if wait and span and totals["wait_before_us"].change in BEYOND_NOISE:
         before, after = wait.a.median, wait.b.median
@@ -440,27 +498,31 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
 def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
     """The change of the verdict with the idle shares that it rests on, else of the idle share alone; and its cause."""
     left, right = recording_conditions(a), recording_conditions(b)
-    cause = _main_cause(totals)
+    cause, share = _main_cause(totals), _of(totals, "gpu_idle_pct")
+    of_steps = a.part_kind == b.part_kind == STEP
     if left.verdict and right.verdict and left.verdict != right.verdict:
-        shares = f"{rounded_percent(left.idle_pct)} → {rounded_percent(right.idle_pct)}"
-        # The median of all steps, which the table has, may be another share.
-        whole = "such a step" if a.part_kind == b.part_kind == STEP and len(a) + len(b) > 2 else "the time"
-        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of {whole}"
+        # Of steps the share that the table has, of a capture that on which the verdict rests.
+        idle = (share.a.median, share.b.median) if of_steps and share else (left.idle_pct, right.idle_pct)
+        shares, whole = " → ".join(map(rounded_percent, idle)), "period" if of_steps and share else "time"
+        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of the {whole}"
     else:
-        share = _of(totals, "gpu_idle_pct")
         if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
             return
         if cause is None and gpu_measure(totals) != "gpu_busy_us":
             # The first sentence, about the span, says the same.
             return
         change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
-        whole = "period" if a.part_kind == b.part_kind == STEP else "time from the first kernel to the last"
+        whole = "period" if of_steps else "time from the first kernel to the last"
         line = f"The GPU is idle for {change} of the {whole}"
     if cause:
         times = cause.difference.a.median, cause.difference.b.median
         word = cause.help.removeprefix(CAUSE_HELP).strip(" .")
         line += f"; most of the change is attributed to {word} ({time_scale(times).change(*times)})"
     yield f"{line}."
+
+
+_UNKNOWN = (KEYS[Cause.UNKNOWN], KEYS[Cause.SCHEDULING])
+"""Measures of idle time of which nothing tells why it was idle."""
 
 
 def _main_cause(totals: TotalsByName) -> Total | None:
@@ -471,7 +533,7 @@ def _main_cause(totals: TotalsByName) -> Total | None:
     causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP)}
     for side in ("a", "b"):
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
-        if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
+        if sum(known.get(each, 0) for each in _UNKNOWN) > MAX_UNKNOWN_SHARE * sum(known.values()):
             return None
     whole = idle.delta
     low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)

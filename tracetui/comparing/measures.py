@@ -192,11 +192,8 @@ def _idle_times(side: Side) -> Iterator[Measure]:
 
 def _periods(side: Side) -> tuple[Int64, Int64]:
     """Start and end in ns of the periods of the steps that a side is (R3.90)."""
-    rows = steps(side.trace).row
-    order = np.argsort(rows)
     low, high = step_periods(side.trace)
-    index = order[np.searchsorted(rows[order], side.row)]
-    return low[index], high[index]
+    return low[side.step_indices], high[side.step_indices]
 
 
 def _counts(side: Side) -> Iterator[Measure]:

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from tracetui.comparing.side import STEP, Side, kept_with_side
 from tracetui.comparing.side import side as side_of
 from tracetui.frozen import frozen
+from tracetui.idle.scope_times import step_periods
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import links, op_rows
 from tracetui.model.intervals import Bool, Int64
@@ -324,7 +325,8 @@ def shared_tick(a: Trace, b: Trace, on_gpu: bool) -> int:
 
 @kept_with_side
 def representative(side: Side) -> int:
-    """Among the parts with the most common sequence of kernels, the one with the median GPU time.
+    """Among the parts with the most common sequence of kernels, the step with the median period (R3.90), or the run
+    with the median GPU time.
 
     Without GPU activity the part of median duration; -1 for a side without parts.
     """
@@ -342,7 +344,11 @@ def representative(side: Side) -> int:
             alike[names[low:high].tobytes()].append(number)
     most = max(map(len, alike.values()))
     common = np.array(sorted(number for same in alike.values() if len(same) == most for number in same))
-    time = np.bincount(part, side.times(rows), len(side)).astype(np.int64)
+    if side.part_kind == STEP:
+        low, high = step_periods(side.trace)
+        time = (high - low)[side.step_indices]
+    else:
+        time = np.bincount(part, side.times(rows), len(side)).astype(np.int64)
     return _middle(common, time[common])
 
 

@@ -75,6 +75,13 @@ class Side:
         """The range of time that the side is; None for any other."""
         return TimeRange(int(self.start[0]), int(self.end[0])) if self.part_kind == RANGE else None
 
+    @property
+    def step_indices(self) -> Int64:
+        """The index in `steps(trace)` of each part of a side of steps."""
+        rows = steps(self.trace).row
+        order = np.argsort(rows)
+        return np.asarray(order[np.searchsorted(rows[order], self.row)])
+
     def bounds(self, rows: Int64) -> tuple[Int64, Int64]:
         """Start and end in ns of slices of the parts, cut to the range where the side is one."""
         start, end = self.trace.slices.start[rows], self.trace.slices.end[rows]
@@ -103,10 +110,8 @@ class Side:
         if self.part_kind == CAPTURE:
             return np.zeros(len(rows), np.int64)
         if self.part_kind == STEP:
-            all_steps = steps(self.trace)
-            order = np.argsort(all_steps.row)
-            part = np.full(len(all_steps) + 1, -1, np.int64)
-            part[order[np.searchsorted(all_steps.row[order], self.row)]] = np.arange(len(self))
+            part = np.full(len(steps(self.trace)) + 1, -1, np.int64)
+            part[self.step_indices] = np.arange(len(self))
             return part[step_index(self.trace, rows)]
         if (time_range := self.time_range) is not None:
             slices = self.trace.slices

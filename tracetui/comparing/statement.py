@@ -2,8 +2,9 @@
 warnings, the change in time, its explanation, what is unknown.
 
 The time of the headline is the GPU's span where a GPU is idle for long, else its busy time, without a GPU the time of
-the CPU: the same as in the first sentence of the statement. Where a run hardly uses the GPU it is the duration of the
-run. A ratio is given where the statement gives one, and says in a word which way.
+the CPU; of steps the period, where their work does not explain its change: the same as in the first sentence of the
+statement. Where a run hardly uses the GPU it is the duration of the run. A ratio is given where the statement gives
+one, and says in a word which way.
 
 Nothing is claimed that noise does not allow, and times of the GPU and of the CPU are never added. Health warnings are
 mentioned where they affect the compared numbers, unless another sentence says the same: truncated files, Python frames
@@ -32,6 +33,7 @@ from tracetui.comparing.kernel_sentences import (
     further_sentences,
     gpu_measure,
     kernel_story,
+    median_parts,
     mixed_sentences,
     mixed_times,
     verdict_sentences,
@@ -56,6 +58,7 @@ from tracetui.model.quantities import duration, time_scale
 from tracetui.model.results import Failures
 from tracetui.model.table import Column, ColumnSpec, Table, numbers, texts
 from tracetui.model.trace import Kind
+from tracetui.tables.step_table import COMMUNICATION, IDLE
 
 
 class Spent(Enum):
@@ -101,7 +104,7 @@ class Headline:
     """Several sides at first sight, each beside the first."""
 
     what: str
-    """The time that is compared: `GPU span`, `GPU time` or `CPU time`."""
+    """The time that is compared: `period`, `GPU span`, `GPU time`, `wall time` or `CPU time`."""
     of_gpu: bool
     """True where the times are of a GPU."""
     per: str
@@ -148,12 +151,12 @@ class Headline:
         return max((each.time for each in self.sides if each.time == each.time), default=0.0)
 
 
-SPAN, BUSY, WALL, ON_CPU = "GPU span", "GPU time", "wall time", "CPU time"
+PERIOD, SPAN, BUSY, WALL, ON_CPU = "period", "GPU span", "GPU time", "wall time", "CPU time"
 MIN_SPAN_SHARE = 0.1
 """Minimum GPU span of a run, as a share of its duration, to stand for what the run takes."""
 MAX_PAIRED = 5
 """Maximum sides of which every two are set beside each other."""
-_WHAT = {"gpu_span_us": SPAN, "gpu_busy_us": BUSY, "dur_us": WALL, "cpu_us": ON_CPU}
+_WHAT = {"period_us": PERIOD, "gpu_span_us": SPAN, "gpu_busy_us": BUSY, "dur_us": WALL, "cpu_us": ON_CPU}
 
 
 def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
@@ -174,7 +177,8 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
     elif all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
         measure = "dur_us"
     else:
-        measure = "gpu_span_us" if any(gpu_measure(totals) == "gpu_span_us" for totals in every) else "gpu_busy_us"
+        of_pairs = {gpu_measure(totals) for totals in every}
+        measure = next(each for each in ("period_us", "gpu_span_us", "gpu_busy_us") if each in of_pairs)
     names = side_names(sides)
     ratios = tuple(_ratio(first, other, totals, measure, ops) for other, totals in zip(others, every, strict=True))
     pairs = []
@@ -226,6 +230,8 @@ def _unequal(a: Side, b: Side, ops: Table | None) -> str:
         return "the parts of a side differ: no ratio"
     if differ_in_length(a, b):
         return "ranges of different length: no ratio"
+    if bool(len(a.activities()[0])) != bool(len(b.activities()[0])):
+        return "only one on a GPU: no ratio"
     if size_changes(a, b):
         return "different amounts of work: no ratio"
     if unrelated_programs(a, b, list((ops or op_changes(a, b)).rows())):
@@ -250,7 +256,7 @@ def _side_times(side: Side, name: str, measure: str) -> SideTimes:
     time = known[measure]
     if measure == "cpu_us":
         return SideTimes(name, time, ((Spent.CPU, time),), np.nan, known["cpu_ops"])
-    spent = list(_spent(side, time))
+    spent = list(_spent_of_period(side, time) if measure == "period_us" else _spent(side, time))
     rest = time - sum(each for _, each in spent)
     # Of busy time nothing is idle: what is left is the rounding of medians.
     spent += [(Spent.IDLE, max(rest, 0.0))] if measure != "gpu_busy_us" else []
@@ -263,8 +269,21 @@ def _values(side: Side, measure: str) -> np.ndarray | None:
     return values if (values == values).any() else None
 
 
+def _spent_of_period(side: Side, time: float) -> Iterator[tuple[Spent, float]]:
+    """The parts of a median period in µs, as the pane of steps has them; without its idle time."""
+    parts = median_parts(side)
+    comm = min(parts[COMMUNICATION], time)
+    busy = max(time - comm - parts[IDLE], 0.0)
+    copies = min(dict(_spent(side, busy)).get(Spent.COPY, 0.0), busy)
+    some = ((Spent.COMPUTE, busy - copies), (Spent.COPY, copies), (Spent.COMMUNICATION, comm))
+    yield from ((kind, us) for kind, us in some if us > 0)
+
+
 def _spent(side: Side, most: float) -> Iterator[tuple[Spent, float]]:
-    """Compute, and communication and copies while nothing computes; medians over the parts in µs, at most so much."""
+    """Compute, communication while nothing computes, copies while no kernel runs: medians over the parts in µs.
+
+    Together they are at most `most`.
+    """
     rows, part = side.activities()
     start, end = side.bounds(rows)
     is_kernel, is_comm = side.trace.slices.kind[rows] == Kind.KERNEL, communicates(side.trace)[rows]
@@ -272,12 +291,11 @@ def _spent(side: Side, most: float) -> Iterator[tuple[Spent, float]]:
     def busy(mask: Bool) -> np.ndarray:
         return union_in_cells(part[mask], start[mask], end[mask], len(side)) / 1000
 
-    compute = busy(is_kernel & ~is_comm)
-    with_copies = busy(~is_comm)
+    compute, kernels = busy(is_kernel & ~is_comm), busy(is_kernel)
     times = {
         Spent.COMPUTE: compute,
-        Spent.COPY: with_copies - compute,
-        Spent.COMMUNICATION: busy(np.ones(len(rows), bool)) - with_copies,
+        Spent.COMMUNICATION: kernels - compute,
+        Spent.COPY: busy(np.ones(len(rows), bool)) - kernels,
     }
     left = most
     for kind, each in times.items():

@@ -17,6 +17,7 @@ import numpy as np
 
 from tracetui.drawing.hues import FAMILY_HUES, Hue, bar, sparkline, three_digits, whole_cells
 from tracetui.frozen import frozen
+from tracetui.idle.waits import device_order
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.placement import step_labels
 from tracetui.model.intervals import Int64
@@ -99,6 +100,8 @@ class RowGraphics:
     steps: StepTimes | None = None
     odd: list[OddStep | None] = field(default_factory=list)
     """How each row differs from the others, of a list of steps."""
+    parts: dict[str, Float64] = field(default_factory=dict)
+    """Time in µs of each row by part, of a list of steps."""
 
     def hue(self, row: int) -> Hue:
         """The hue of a row's bar."""
@@ -118,8 +121,8 @@ def drawn_columns(
         after = "batch" if "batch" in table else "steps"
         pieces = partial(serving_pieces, table)
         drawn.insert(0, DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2))
-    if "gpu_idle_us" in table and "period_us" in shown:
-        drawn += step_columns(table, graphics.odd, cells)
+    if graphics.parts and "period_us" in shown:
+        drawn += step_columns(graphics.parts, graphics.odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
         drawn.append(_steps_column(graphics.steps))
     return drawn
@@ -187,27 +190,26 @@ MIN_STEP_BAR, MAX_STEP_BAR = 12, 60
 """Cells of the longest bar of a step."""
 
 
-def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[DrawnColumn]:
+def step_columns(spent: dict[str, Float64], odd: list[OddStep | None], cells: int) -> list[DrawnColumn]:
     """The bar of each step, all on one scale, and how it differs from the others."""
     words = [odd_words(each) for each in odd]
 
     def parts(row: int, width: int, plain: bool) -> list[Piece]:
-        return part_pieces(step_part_cells(table, row, width), plain)
+        return part_pieces(step_part_cells(spent, row, width), plain)
 
     def pieces(row: int, width: int, plain: bool) -> list[Piece]:
         each = odd[row]
         return [(words[row][:width], Hue.MINOR if each is not None and each.parts else Hue.QUIET)]
 
-    width, title = min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR), ", ".join(part_times(table))
+    width, title = min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR), ", ".join(spent)
     drawn = [DrawnColumn(title if len(title) <= width else "spent on", width, parts, "period_us", beside=2)]
     if any(words):
         drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us", beside=2))
     return drawn
 
 
-def step_part_cells(table: Table, row: int, width: int) -> list[tuple[Hue, int]]:
+def step_part_cells(parts: dict[str, Float64], row: int, width: int) -> list[tuple[Hue, int]]:
     """The parts of a step and their cells of a bar, all steps on one scale."""
-    parts = part_times(table)
     times = np.nan_to_num(np.stack(list(parts.values())))
     share = min(float(times[:, row].sum()) / scale_of_bars(times.sum(axis=0).tolist()), 1.0)
     cells = whole_cells(times[:, row].tolist(), round(share * width))
@@ -239,7 +241,8 @@ def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_ra
     """The graphics of the table of a pane. Of a range of time there are no times by step."""
     bars = tuple(PANES[pane].bars.split())
     if pane == "steps" and by is None:
-        return RowGraphics(bars, odd=odd_steps(table))
+        devices = device_order(trace).devices
+        return RowGraphics(bars, odd=odd_steps(table, devices), parts=part_times(table, devices))
     times = None if is_of_range else step_times(trace, pane, by, table)
     steps = None if times is None else StepTimes(tuple(step_labels(trace)), times)
     return RowGraphics(bars, row_families(trace, pane, by, table), steps)

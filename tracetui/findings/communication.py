@@ -14,12 +14,13 @@ import numpy as np
 from tracetui.findings.idle_time import exposed_ns, launching_idle
 from tracetui.findings.scope import Finding, Scope, Severity, longest, optimizer_steps
 from tracetui.frozen import frozen
+from tracetui.health.health_table import impossible_activities
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import Purpose, purposes, short_kernel
 from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.groups import Groups, combinations, distinct, group
-from tracetui.linking.links import links, names_of, slices_named
+from tracetui.linking.links import activities_between, links, names_of, slices_named
 from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Stretches, is_named, lane_axis, lane_numbers, nearest
@@ -208,22 +209,24 @@ def _most_exposed(scope: Scope, rows: Int64) -> Exposed | None:
     """The communication among some activities, of the device with most of it exposed; None without communication."""
     trace, slices = scope.trace, scope.trace.slices
     is_comm, process = communicates(trace)[rows], lane_numbers(trace).process[slices.lane[rows]]
-    is_compute = (slices.kind[rows] == Kind.KERNEL) & ~is_comm
     several = len(distinct(process)) > 1
     by_device = []
     for number in distinct(process[is_comm]).tolist():
-        mine, beside = rows[is_comm & (process == number)], rows[is_compute & (process == number)]
+        mine = rows[is_comm & (process == number)]
         words = f" of {trace.lanes[int(slices.lane[mine[0]])].process}" if several else ""
         total = covered(slices.start[mine], slices.end[mine])
-        by_device.append(Exposed(mine, words, total, exposed_ns(slices, mine, beside)))
+        by_device.append(Exposed(mine, words, total, exposed_ns(slices, mine, _computing_beside(trace, mine))))
     return max(by_device, key=lambda each: each.exposed, default=None)
 
 
-def _computing_beside(scope: Scope, row: int) -> Int64:
-    """The computing kernels of the device of a kernel."""
-    lane, process = scope.trace.slices.lane, lane_numbers(scope.trace).process
-    beside: Int64 = scope.computing[process[lane[scope.computing]] == process[lane[row]]]
-    return beside
+def _computing_beside(trace: Trace, rows: Int64) -> Int64:
+    """The computing kernels of any step during some kernels of one device, on that device."""
+    slices, process = trace.slices, lane_numbers(trace).process
+    beside = activities_between(trace, int(slices.start[rows].min()), int(slices.end[rows].max()))
+    beside = beside[(slices.kind[beside] == Kind.KERNEL) & ~communicates(trace)[beside]]
+    beside = beside[process[slices.lane[beside]] == process[slices.lane[rows[0]]]]
+    possible: Int64 = beside[~np.isin(beside, impossible_activities(trace))]
+    return possible
 
 
 def _with_earlier(scope: Scope, comm: Exposed) -> str:
@@ -334,7 +337,7 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
 def _small(scope: Scope, rows: Int64, things: str, each: float, usual: float) -> Iterator[Finding]:
     trace, trace_links = scope.trace, links(scope.trace)
     short = rows[trace.slices.dur[rows] < MAX_SMALL_NS]
-    exposed = exposed_ns(trace.slices, short, _computing_beside(scope, int(rows[0])))
+    exposed = exposed_ns(trace.slices, short, _computing_beside(trace, rows))
     # The GPU waits for the operator or annotation around each launch, or else for the launch.
     owner, launch = trace_links.owner[rows].astype(np.int64), trace_links.launch[rows].astype(np.int64)
     late = scope.cpu_cost(distinct(np.where(owner >= 0, owner, launch)))
@@ -422,8 +425,9 @@ def straggler(scope: Scope) -> Iterator[Finding]:
         return
     waiting = int(np.argmax(waits))
     names = [trace.lanes[int(trace.slices.lane[row])].process for row in calls[:, 0].tolist()]
-    beside = [_computing_beside(scope, row) for row in calls[:, 0].tolist()]
-    work = [covered(trace.slices.start[rows], trace.slices.end[rows]) for rows in beside]
+    process = lane_numbers(trace).process[trace.slices.lane]
+    computing = [scope.computing[process[scope.computing] == process[row]] for row in calls[:, 0].tolist()]
+    work = [covered(trace.slices.start[rows], trace.slices.end[rows]) for rows in computing]
     yield Finding(
         "straggler",
         severity,

@@ -231,6 +231,10 @@ def _launch_advice(program: Program) -> tuple[str, str]:
     return action, advice
 
 
+MIN_SHARE_OF_GAPS = 0.9
+"""Minimum share of some gaps that is put down to one cause, for it to be called all of them."""
+
+
 def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
     """The thread is in no operator and no call for a millisecond and more, and the GPU is idle (R3.27)."""
     trace, parts = scope.trace, parts_of(scope, Cause.LONG_GAP)
@@ -238,7 +242,11 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
     # Without any operator it is not known that the CPU was in none.
     if len(gaps) == 0 or len(op_rows(trace)) == 0:
         return
-    sums = np.bincount(np.searchsorted(gaps, parts.gap), parts.dur)
+    sums, whole = np.bincount(np.searchsorted(gaps, parts.gap), parts.dur), idleness(trace).dur[gaps]
+    # Where gaps have other causes, too, their lengths are those that the pane of gaps lists.
+    part = ""
+    if sums.sum() < MIN_SHARE_OF_GAPS * whole.sum():
+        part, sums = f"{duration(int(sums.sum()))} of ", whole
     where, program = places(trace, parts), scope.program
     # Steps that launch several graphs each.
     in_steps = np.count_nonzero(step_index(trace, calls_named(trace, GRAPH_LAUNCH)) >= 0) if program.serves else 0
@@ -247,7 +255,7 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         "long-gap-without-op",
         idle_cost(scope, parts),
         "The GPU is idle while the CPU is in no operator and no call",
-        f"{counted(len(gaps), 'gap')} of {_median_text(float(np.median(sums)), len(gaps))}"
+        f"{part}{counted(len(gaps), 'gap')} of {_median_text(float(np.median(sums)), len(gaps))}"
         f"{_recurs(scope, parts)}{_after(trace, parts)}" + (f"; in {where}" if where else "; no frame tells where"),
         "Python or other CPU work between operators: move it out of the loop, vectorise it, or give it to another "
         "thread or process"

@@ -7,14 +7,14 @@ no cost of their own, but for the one step that is held up most: what it loses m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
 from tracetui.frozen import frozen
-from tracetui.idle.gpu_spans import StepTimes, step_exposure, step_spans, step_times
+from tracetui.idle.gpu_spans import StepTimes, step_times
 from tracetui.idle.idle_parts import idle_by_step
-from tracetui.idle.scope_times import idle_within, step_periods
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import WORDS, Cause, idleness
 from tracetui.linking.groups import group
@@ -26,10 +26,10 @@ from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
-from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.model.trace import Kind, Trace
 from tracetui.serving.cost_tables import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
-from tracetui.tables.step_table import COMPUTE, CPU, odd_among, parts_of_periods
+from tracetui.tables.step_table import COMPUTE, CPU, odd_among, step_parts
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""
@@ -57,15 +57,23 @@ def cold_step(scope: Scope) -> Iterator[Finding]:
     """The first recorded step takes longer than the others."""
     for whole in _comparable(scope.trace):
         # The first of its kind need not be the first of the recording, and then is as warm as the others.
-        if len(whole) >= MIN_STEPS and whole[0] == 0:
-            yield from _unlike_others(scope, whole, whole[:1])
+        cold = _outliers(scope, whole, whole[:1]) if len(whole) >= MIN_STEPS and whole[0] == 0 else None
+        if cold is not None:
+            yield _unlike_others(scope, whole, cold, is_first=True)
 
 
 def outlier_step(scope: Scope) -> Iterator[Finding]:
     """A later step takes longer than the others."""
+    for whole, outliers in _later_outliers(scope):
+        yield _unlike_others(scope, whole, outliers, is_first=False)
+
+
+def _later_outliers(scope: Scope) -> Iterator[tuple[Int64, _Outliers]]:
+    """Steps that should take equally long, and those of them behind the first step that are far longer."""
     for whole in _comparable(scope.trace):
-        if len(whole) >= MIN_STEPS:
-            yield from _unlike_others(scope, whole, whole[whole > 0])
+        outliers = _outliers(scope, whole, whole[whole > 0]) if len(whole) >= MIN_STEPS else None
+        if outliers is not None:
+            yield whole, outliers
 
 
 def _comparable(trace: Trace) -> list[Int64]:
@@ -84,22 +92,16 @@ def _comparable(trace: Trace) -> list[Int64]:
     return groups
 
 
-def _unlike_others(scope: Scope, whole: Int64, among: Int64) -> Iterator[Finding]:
-    """The finding about the steps of `among` that are longer than the others of `whole`, which should be alike."""
+def _unlike_others(scope: Scope, whole: Int64, outliers: _Outliers, is_first: bool) -> Finding:
+    """The finding about steps that are longer than the others of `whole`, which should be alike."""
     trace, all_steps = scope.trace, steps(scope.trace)
-    outliers = _outliers(scope, whole, among)
     count, took = len(outliers.steps), outliers.took
-    severity = severity_of_share(outliers.excess / max(int(took[whole].sum()), 1))
-    is_asked_for = scope.step is None or scope.step in all_steps.number[outliers.steps].tolist()
-    if count == 0 or count > MAX_UNLIKE_SHARE * len(whole) or severity is None or not is_asked_for:
-        return
     worst = int(outliers.steps[np.argmax(took[outliers.steps])])
     row, reason = _reason(trace, worst, np.setdiff1d(whole, outliers.steps), int(took[worst] - outliers.usual))
     number = int(all_steps.number[worst])
     longer, times = f"{duration(outliers.excess)} longer", ""
     if took is scope.step_views[0][0] and len(took) <= MAX_NAMED_STEPS:
         times = f" ({', '.join(duration(int(each)) for each in took.tolist())})"
-    is_first = among[0] == 0
     if is_first:
         title = f"The first step, {number}, is cold: {longer} than the others"
         advice = _WARM_UP
@@ -111,9 +113,9 @@ def _unlike_others(scope: Scope, whole: Int64, among: Int64) -> Iterator[Finding
             f"Leave {them} out of averages, and look for what only {'they' if count > 1 else 'it'} did: a checkpoint, "
             "an evaluation, memory that had run out, another process."
         )
-    yield Finding(
+    return Finding(
         "cold-step" if is_first else "outlier-step",
-        severity,
+        outliers.severity,
         title,
         f"step {number} took {duration(int(took[worst]))}, the others {duration(outliers.usual)} in the median{times}"
         + (f"; most of the excess in {reason}" if reason else ""),
@@ -138,9 +140,9 @@ def held_up_step(scope: Scope) -> Iterator[Finding]:
     its time on the CPU. Compute is none: a step may have had more to do. The first step is cold, which is no news.
     """
     trace, all_steps = scope.trace, steps(scope.trace)
-    if scope.step is not None or len(all_steps) < MIN_STEPS or any(True for _ in outlier_step(scope)):
+    if scope.step is not None or len(all_steps) < MIN_STEPS or any(_later_outliers(scope)):
         return
-    parts = _parts_of_steps(scope)
+    parts = step_parts(trace)
     if CPU in parts and all_steps.is_served:
         return
     kinds = np.array([kind or "" for kind in step_kinds(trace).kind])
@@ -161,21 +163,11 @@ def held_up_step(scope: Scope) -> Iterator[Finding]:
         int(1000 * lost),
         f"Step {number}, one of {len(all_steps):,}, takes {duration(took)}, {1 + worst.change:.1f} times the median of "
         "its kind",
-        f"{longer} against the median" + (f"; GPU idle because of {named}" if named else "") + _COUNTED,
+        f"{longer} against the median" + (f"; GPU idle: {named}" if named else "") + _COUNTED,
         f"Look at its longest gaps: in Gaps of step {number}, sorted by length, each has what the CPU did meanwhile.",
         int(all_steps.row[index]),
         action=f"see what held up step {number}",
     )
-
-
-def _parts_of_steps(scope: Scope) -> dict[str, Float64]:
-    """Parts of each step in µs, as the pane of steps draws them."""
-    trace, (low, high) = scope.trace, step_periods(scope.trace)
-    if not step_spans(trace).ran.any():
-        return {CPU: (steps(trace).end - steps(trace).start) / 1000}
-    period = np.where(step_spans(trace).ran, (high - low) / 1000, np.nan)
-    idle, exposed = idle_within(trace, low, high), step_exposure(trace).total().exposed_comm
-    return parts_of_periods(period, idle / scope.devices / 1000, exposed / scope.devices / 1000)
 
 
 @frozen
@@ -191,8 +183,24 @@ class _Outliers:
     excess: int
     """Time in ns by which the steps together are longer."""
 
+    severity: Severity = Severity.NOTE
 
-def _outliers(scope: Scope, whole: Int64, among: Int64) -> _Outliers:
+
+def _outliers(scope: Scope, whole: Int64, among: Int64) -> _Outliers | None:
+    """The steps of `among` that are longer than the others of `whole`; None where that is no news.
+
+    That is for none, for too many, for too little time, and where another step is asked for.
+    """
+    longest = _longest_steps(scope, whole, among)
+    severity = severity_of_share(longest.excess / max(int(longest.took[whole].sum()), 1))
+    numbers, count = steps(scope.trace).number[longest.steps].tolist(), len(longest.steps)
+    is_asked_for = scope.step is None or scope.step in numbers
+    if count == 0 or count > MAX_UNLIKE_SHARE * len(whole) or severity is None or not is_asked_for:
+        return None
+    return replace(longest, severity=severity)
+
+
+def _longest_steps(scope: Scope, whole: Int64, among: Int64) -> _Outliers:
     """The steps of `among` that are long in all views, by their times on the CPU or, if that differs less, the GPU."""
     for took, usual in scope.step_views:
         among = among[took[among] > MIN_EXCESS_RATIO * np.median(usual[whole])]

@@ -337,7 +337,7 @@ class Verdict:
         if 2 * self.judged.causes[Cause.SCHEDULING] < self.judged.idle:
             return ""
         share = rounded_percent(unseen)
-        return f", most of it {WORDS[Cause.SCHEDULING]} ({share}: launched, and nothing says why it did not start)"
+        return f", most of it before queued work ({share}: launched, and nothing says why it did not start)"
 
     @property
     def remarks(self) -> tuple[str, ...]:

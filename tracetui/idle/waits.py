@@ -190,7 +190,7 @@ WORDS = (
     "launch latency",
     "inside a graph",
     "stream dependency",
-    "scheduling",
+    "unknown (queued)",
     "not recorded?",
     "before the capture",
     "unknown",
@@ -201,6 +201,7 @@ _STABLE_NAMES = {
     Cause.STALLED: "stalled_thread",
     Cause.LONG_GAP: "no_op_or_call",
     Cause.STREAM: "waits_for_a_stream",
+    Cause.SCHEDULING: "scheduling",
 }
 KEYS = tuple(
     f"idle_{_STABLE_NAMES.get(cause) or re.sub('[^a-z]+', '_', WORDS[cause].lower()).strip('_')}_us" for cause in Cause

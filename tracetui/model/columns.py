@@ -341,7 +341,7 @@ EXPECTATION = ColumnSpec("expectation", "expectation", "What is counted or looke
 EXPOSED_COMM_US = ColumnSpec(
     "exposed_comm_us",
     "exposed comm",
-    "Time in which the GPU only communicated; kernels of other steps hide nothing.",
+    "Time in which communication of the step ran and no kernel computed, of this step or another.",
     unit="us",
 )
 EXPOSED_US = ColumnSpec(
@@ -519,7 +519,7 @@ IDLE_BETWEEN_US = ColumnSpec(
 )
 IDLE_PCT = ColumnSpec(
     "idle_pct",
-    "idle %",
+    "period idle %",
     "GPU idle time as a share of its period.",
     unit="%",
 )
@@ -591,7 +591,7 @@ LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit=
 LAST_STEP = ColumnSpec("last_step", "last step", "The last step that served it, by its number.", detail=1)
 LAST_VALUE = ColumnSpec("last_value", "last", "Median in the last run.", is_number_text=True, is_key=True)
 LATE_PCT = ColumnSpec(
-    "late_pct", "launch starved %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
+    "late_pct", "late launches %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
 )
 LATE_RANK = ColumnSpec("late_rank", "for rank", "Rank that came last.", is_key=True)
 LATE_STEPS = ColumnSpec("late_steps", "late in", "Steps in which others waited for the rank.", width=12, detail=2)

@@ -55,10 +55,12 @@ FAMILY_WORDS = {
     Family.POINTWISE: "elementwise",
     Family.REDUCTION: "reduction",
     Family.OTHER: "other kernels",
-    Family.COPY: "copies",
     Family.COMMUNICATION: "communication",
+    Family.COPY: "copies",
 }
-"""Families in words, in the order of precedence where several run at once: what computes comes before what moves."""
+"""Families in words, in the order of precedence where several run at once: what computes hides communication, and any
+kernel hides copies, as in exposed communication (R3.30).
+"""
 BETWEEN_KERNELS = "between kernels"
 """Idle time too short to be a gap."""
 MAKING = "computing …"
@@ -385,7 +387,8 @@ def _steps(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
     if len(steps(trace)) == 0:
         return
     table = PANES["steps"].build(trace)
-    parts, odd = part_times(table), odd_steps(table)
+    devices = device_order(trace).devices
+    parts, odd = part_times(table, devices), odd_steps(table, devices)
     names = [name for name in (COMPUTE, COMMUNICATION, IDLE, CPU) if name in parts]
     for row in range(min(len(table), MAX_STEPS)):
         times = tuple(0.0 if np.isnan(value) else 1000 * value for value in (float(parts[name][row]) for name in names))

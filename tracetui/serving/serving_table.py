@@ -436,7 +436,9 @@ def _shares(facts: StepFacts, work: PurposeTimes, rows: Sequence[Int64]) -> list
     spent = [float(np.nansum(facts.busy[each])) + time for each, time in zip(rows, idle, strict=True)]
     columns.append(
         numbers(
-            col.IDLE_PCT.but(help="Share of the time of these steps and of that before them in which no work ran."),
+            col.IDLE_PCT.but(
+                heading="idle %", help="Share of the time of these steps and of that before them in which no work ran."
+            ),
             [100 * time / whole if whole else np.nan for time, whole in zip(idle, spent, strict=True)],
         )
     )

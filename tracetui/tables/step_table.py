@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.frozen import frozen
-from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times, union_in_cells
+from tracetui.idle.gpu_spans import behind_sentence, communicates, step_exposure, step_spans, step_times, union_in_cells
 from tracetui.idle.scope_times import idle_within, overlap_sentence, step_periods
 from tracetui.idle.utilisation import mfu_sentence, scope_utilisation, step_utilisation
 from tracetui.idle.verdict import judged_steps
-from tracetui.idle.waits import sync_calls
+from tracetui.idle.waits import device_order, sync_calls
 from tracetui.linking.groups import PartSums, distinct, group
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import (
@@ -396,26 +396,33 @@ def parts_of_periods(period: Float64, idle: Float64, exposed: Float64) -> dict[s
     return {COMPUTE: np.maximum(period - idle - comm, 0), COMMUNICATION: comm, IDLE: np.minimum(idle, period)}
 
 
-def part_times(table: Table) -> dict[str, Float64]:
+def step_parts(trace: Trace) -> dict[str, Float64]:
+    """Time in µs of each of `steps(trace)` by part, as `part_times` has it of the pane of steps."""
+    (low, high), ran = step_periods(trace), step_spans(trace).ran
+    if not ran.any():
+        return {CPU: (steps(trace).end - steps(trace).start) / 1000}
+    per_device = 1000 * max(device_order(trace).devices, 1)
+    period, exposed = np.where(ran, (high - low) / 1000, np.nan), step_exposure(trace).total().exposed_comm
+    return parts_of_periods(period, idle_within(trace, low, high) / per_device, exposed / per_device)
+
+
+def part_times(table: Table, devices: int = 1) -> dict[str, Float64]:
     """Time in µs of each step by part, of the steps as the pane lists them: NaN where it is not known.
 
     The parts of a step together are its period, of several devices their mean; communication is only what is exposed.
-    Without a GPU there is one part, the time on the CPU.
+    Without a GPU there is one part, the time on the CPU. The table has sums over the `devices`.
     """
     period, idle, exposed = (_values(table, name) for name in ("period_us", "gpu_idle_us", "exposed_comm_us"))
     if np.isnan(period).all():
         return {CPU: _values(table, "dur_us")}
-    # The table has sums over the devices, and a share that is of all of them.
-    share = _values(table, "idle_pct") * period / 100
-    devices = np.round(idle[share > 0] / share[share > 0]).max(initial=1)
     return parts_of_periods(period, idle / devices, exposed / devices)
 
 
-def odd_steps(table: Table) -> list[OddStep | None]:
+def odd_steps(table: Table, devices: int = 1) -> list[OddStep | None]:
     """Differences of each step from the others of its kind; None where there are too few, or it is partial."""
     kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
     whole = ~table["partial"].values.astype(bool) if "partial" in table else np.ones(len(table), bool)
-    return odd_among(part_times(table), kinds, whole)
+    return odd_among(part_times(table, devices), kinds, whole)
 
 
 def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list[OddStep | None]:

@@ -139,7 +139,9 @@ def two_steps() -> tuple[Trace, Trace]:
 
 
 def test_one_side_without_a_gpu():
-    a = make_trace([step(1, 0, 1000), op("aten::mm", 10, 900), step(2, 1000, 1000), op("aten::mm", 1010, 900)])
+    ops = [op("aten::mm", 1000 * at + 10, 400) for at in range(2)]
+    ops += [op("aten::linear", 1000 * at + 500, 400) for at in range(2)]
+    a = make_trace([step(1, 0, 1000), step(2, 1000, 1000), *ops])
     assert first(said(a, tutorial.mlp())) == "Only B ran anything on a GPU: the CPU times measure different things."
     assert first(said(tutorial.mlp(), a)).startswith("Only A ran anything on a GPU")
     assert "Only" not in said(*two_steps())

@@ -59,8 +59,8 @@ def test_a_product_and_a_sum_are_fused_in_the_dispatcher_only():
 
 def test_a_linear_layer_costs_more_cpu_and_the_same_gpu():
     text = said(tutorial.linear(), tutorial.linear(COMPILED))
-    assert first(text).startswith("GPU the same, CPU 3.7")
-    assert "(noise 0.20 µs)" in first(text)
+    assert first(text).startswith("Period per step 31.0 → 102 µs") and "GPU idle time, 26.0 → 96.9 µs" in first(text)
+    assert "GPU the same, CPU 3.7" in text and "(noise 0.20 µs)" in text
     assert "Operators gone: linear, and the view ops t, transpose, as_strided" in text
     assert "Kernels" not in text
 
@@ -69,7 +69,7 @@ def test_one_large_kernel_instead_of_many():
     text = said(tutorial.split_stack(), tutorial.combined())
     assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
-    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of such a step"
+    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of the period"
     assert f"{idle}; most of the change is attributed to launch call (" in text
     assert "became" not in text
 
@@ -80,7 +80,7 @@ def test_idle_time_is_told_once():
     assert "from the first kernel to the last" in first(puzzled)
     assert puzzled.count("is idle for") <= 1
     busy = said(tutorial.combined(), tutorial.combined(COMPILED))
-    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of such a step" in busy
+    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of the period" in busy
     assert busy.count("idle for") == 1
 
 
@@ -113,6 +113,14 @@ def test_the_puzzle(a, b, times, counts, shared_trace):
     assert first(text).startswith("GPU per run, from the first kernel to the last, 1,613 → ")
     assert f"{times} (one run each, noise unknown, 5 % assumed)" in first(text)
     assert f"Kernels per run {counts}" in text
+
+
+def test_a_wait_of_unknown_cause_is_put_down_to_none(shared_trace):
+    """The period comes first, then the idle time; most of it waited behind its launch, and nothing says for what."""
+    trace = loaded(shared_trace("inference/i07_assembled_vllm_async_decode.json.gz"))
+    _, period, bottleneck, *_ = said(trace, trace, "7", "8").splitlines()
+    assert period.startswith("Period per step 10.9 → 24.3 ms") and "GPU idle time, 0.14 → 13.6 ms" in period
+    assert bottleneck.endswith("idle, cause unknown; the GPU idle for 1 % → 56 % of the period.")
 
 
 def test_work_without_a_launch_is_named(shared_trace):

@@ -11,6 +11,7 @@ from tests.support.traces import loaded
 from tracetui.comparing.fairness import shared_calls, unrelated_programs
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
+from tracetui.comparing.statement import Comparison
 from tracetui.model.trace import Trace
 
 CLAIMS = ("times as", " less", " more", "became", "gone", "new:", "faster", "slower")
@@ -71,6 +72,15 @@ def test_calls_of_the_same_names():
     assert shared_calls(rows) == 0.1
     assert shared_calls([]) == 1
     assert 0 < shared_calls(list(op_changes(a, b).rows())) < 0.25
+
+
+def test_a_stranger_without_a_gpu_is_no_76_times_as_slow():
+    """Of two programs of which one ran on the CPU and that share no operator no ratio is told."""
+    on_cpu = trace_of([Call(f"my::{n}", own=900_000) for n in range(9)] * 3)
+    made = Comparison(side(on_cpu), side(tutorial.mlp()))
+    assert made.statement[0].startswith("These are different programs: both make 0 % of the operator calls")
+    assert made.headline.ratios[0].words == "only one on a GPU: no ratio"
+    assert not [claim for claim in CLAIMS for line in made.statement[1:] if claim in line]
 
 
 def test_without_a_gpu_nothing_is_said_of_counterparts():

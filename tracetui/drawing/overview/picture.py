@@ -299,7 +299,13 @@ class Picture:
             first += width
 
     def _three_tables(self, place: Place) -> None:
-        groups = [("GPU by family", "gpu"), ("GPU idle because of", "idle"), ("CPU", "cpu")]
+        # Where steps overlap this is no time of the step's own work: the pane of steps has that.
+        of_others = self.overview.overlap and self.overview.times
+        groups = [
+            ("GPU, other steps too" if of_others else "GPU by family", "gpu"),
+            ("GPU idle because of", "idle"),
+            ("CPU", "cpu"),
+        ]
         count = 3 if self.canvas.width >= MIN_THREE_TABLES else 2
         width = place.width // count
         for index, (title, section) in enumerate(groups[:count]):

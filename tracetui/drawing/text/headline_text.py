@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from tracetui.comparing.noise import BEYOND_NOISE, Change
-from tracetui.comparing.statement import BUSY, ON_CPU, SIDE_NAMES, SPAN, WALL, Headline, SideTimes, Spent
+from tracetui.comparing.statement import BUSY, ON_CPU, PERIOD, SIDE_NAMES, SPAN, WALL, Headline, SideTimes, Spent
 from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import Hue
 from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, stacked, text_of
@@ -30,6 +30,7 @@ _BRIEF = {
 RATIO_HUES = {Change.LESS: Hue.GOOD, Change.MORE: Hue.MAJOR}
 """Faster and slower; everything else is said without a hue."""
 MEANING = {
+    PERIOD: "from the end of the step before on the GPU to its own",
     SPAN: "from the first kernel to the last",
     BUSY: "in which the GPU ran something",
     WALL: "from the start of a run to its end",

@@ -16,6 +16,7 @@ from tracetui.comparing.side import side as named
 from tracetui.drawing.format import cut_name, shorten
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.frozen import frozen
+from tracetui.idle.scope_times import step_periods
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
@@ -228,13 +229,24 @@ def part_parts(
         scope = f"{cut_name(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
         max_numbers = 7 if width >= WIDE_CELLS else 3
         parts += [BarPart(scope), *switch_parts(side.number.tolist(), part.part, max_numbers)]
-    words = [duration(int(side.end[part.part] - side.start[part.part])), *_on_gpu(part)]
+    words = [*_times(part), *_on_gpu(part)]
     room = width - sum(len(part.text) for part in parts) - 3
     if representative and len(side) > 1 and width >= WIDE_CELLS:
         words.append("representative step" if side.part_kind == STEP else "representative run")
     while len(words) > 1 and len(" · ".join(words)) > room:
         words.pop()
     return *parts, BarPart("   " + " · ".join(words))
+
+
+def _times(part: ShownPart) -> list[str]:
+    """The period of a step and its CPU time by name, as the pane of steps has them; the duration of anything else."""
+    side = part.side
+    lasted = duration(int(side.end[part.part] - side.start[part.part]))
+    if side.part_kind != STEP:
+        return [lasted]
+    low, high = (int(each[side.step_indices[part.part]]) for each in step_periods(side.trace))
+    period = [f"period {duration(high - low)}"] if len(part.activities) else []
+    return [*period, f"CPU {lasted}"]
 
 
 def _on_gpu(part: ShownPart) -> list[str]:

@@ -42,7 +42,6 @@ from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.operators.key_averages import has_shapes
 from tracetui.overview.overview_table import kept_overview
 from tracetui.panes import PANES
-from tracetui.tables.step_table import part_times
 from tracetui.text import clean
 from tracetui.ui.trace.selection import describe_gap
 from tracetui.ui.trace.slice_description import chain_of, describe, short_name
@@ -209,9 +208,9 @@ def _graphic_lines(table: Table, row: int, graphics: RowGraphics | None, width: 
     if graphics.steps is not None and row < len(graphics.steps.times) and graphics.steps.times[row].any():
         lines += _steps_lines(graphics.steps, row, width)
     if graphics.odd and row < len(graphics.odd):
-        parts = step_part_cells(table, row, width)
+        parts = step_part_cells(graphics.parts, row, width)
         pieces = tuple(part_pieces(parts, plain=False))
-        spent = {name: float(times[row]) for name, times in part_times(table).items()}
+        spent = {name: float(times[row]) for name, times in graphics.parts.items()}
         scale = ", ".join(f"{name} {three_digits(1000 * time)}" for name, time in spent.items() if time > 0)
         lines += [DetailLine(""), *(DetailLine(piece, "label") for piece in folded(scale, width))]
         lines.append(DetailLine("".join(text for text, _ in pieces), pieces=pieces))
