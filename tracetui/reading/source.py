@@ -17,8 +17,8 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracetui.errors import NotATrace, NotFound
 from tracetui.files import is_url, public_url, url_name
@@ -27,6 +27,9 @@ from tracetui.reading.memory_budget import MemoryBudget
 from tracetui.reading.other_files import PROBED_BYTES, is_compile_log, is_snapshot, refuse_other_content
 from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 # Unwraps the bytes of a trace in a thread beside the one that reads events.
 #
@@ -67,6 +70,9 @@ class ReadAhead:
     """
 
     def __init__(self, read: Callable[[memoryview], int], state: Callable[[], Unwrapped]) -> None:
+        # With its logging 3 ms of import that plain files do not pay.
+        from concurrent.futures import ThreadPoolExecutor
+
         self._read, self._state = read, state
         self._has_ended = False
         self._pool = ThreadPoolExecutor(1, "tracetui-unwrap")
