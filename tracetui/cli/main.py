@@ -147,10 +147,12 @@ COMMANDS = (
 )
 """Every command, a module here of its name; a first argument that is none of them is a trace to open."""
 
-RECORDING = ("run", "verify")
+RECORDING = ("run", "verify", "bisect")
 """Commands whose processes are the user's own, and whose environment is left as it is."""
 HUGE_PAGES = "NUMPY_MADVISE_HUGEPAGE"
 """The variable by which numpy asks for huge pages or does not, read when it is imported."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+"""The variable that says how many threads numpy's library of linear algebra starts when it is imported."""
 
 CANCELLED = 130
 """Exit code after ctrl+c, as shells have it."""
@@ -214,6 +216,10 @@ def _run(words: list[str]) -> int:
         if words[0] not in RECORDING:
             # On a virtual machine the first use of a huge page costs five times that of its parts.
             os.environ.setdefault(HUGE_PAGES, "0")
+            if BLAS_THREADS not in os.environ:
+                # Nothing here is linear algebra, and its threads spin for 50 ms, each with buffers of its own. What
+                # the app records or starts for the user gets `os.environ`, and knows nothing of it.
+                os.putenv(BLAS_THREADS, "1")
         options = parsed(words)
         options.color_in_force = color_in_force(getattr(options, "color", None))
         with output_as(options.color_in_force[0], getattr(options, "quiet", False)), ending_in_order():
