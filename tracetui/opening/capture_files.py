@@ -26,7 +26,6 @@ from tracetui.linking.replays import node_id, replays
 from tracetui.model.recorded import GraphRecording, GraphScopes
 from tracetui.model.results import of_file_results
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 FOLDER = "capture_traces"
 """Name of the folder beside a trace."""
@@ -153,6 +152,9 @@ def _traces_in(folder: Path) -> list[Path]:
 
 
 def _recording(path: Path, batches: dict[str, int], cancelled: Callable[[], bool] | None) -> GraphRecording:
+    # A trace from the cache is opened without what reads files.
+    from tracetui.reading.load import load
+
     recorded = load(str(path), None, cancelled)
     recording = recorded_graphs(recorded, recorded.label)
     known_batch = batches.get(path.name, batch_in_name(path.name))
