@@ -21,7 +21,7 @@ from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import written
 from tests.support.processes import COMMAND, tracetui, tracetui_process
 from tests.support.waiting import PROCESS_SECONDS
-from tracetui.cli.main import HUGE_PAGES, RECORDED, TRIED, main
+from tracetui.cli.main import BLAS_THREADS, HUGE_PAGES, RECORDED, TRIED, main
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 
@@ -455,6 +455,17 @@ def test_columns_of_ranks_are_chosen_too(capsys, shared_trace):
     assert main(["ranks", folder, "--columns", "rank,nothing"]) == 2
     assert main(["ranks", folder]) == 0
     assert max(map(len, capsys.readouterr().out.partition("\n\n")[2].partition("\n\n")[0].splitlines())) <= 160
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads")
+def test_numpy_starts_no_threads_and_processes_of_the_user_may():
+    program = (
+        f"import os; from tracetui.cli.main import main; main(['show', 'steps', {str(EAGER)!r}])\n"
+        f"print(len(os.listdir('/proc/self/task')), {BLAS_THREADS!r} in os.environ)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != BLAS_THREADS}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "1 False"
 
 
 @pytest.mark.parametrize(("words", "asked", "expected"), [("show steps", "", False), ("show steps", "1", True)])

@@ -13,6 +13,7 @@ from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, p
 from tests.support.traces import WITHOUT_GPU, given_traces, loaded
 from tracetui.findings import Finding, finding_list
 from tracetui.findings.scope import Scope
+from tracetui.idle.scope_times import median_step
 from tracetui.model.trace import Kind, Trace
 
 IDLE = frozenset(
@@ -87,6 +88,18 @@ def test_no_idle_microsecond_is_in_two_findings(events: list[Event]) -> None:
     check_sums(make_trace(events))
 
 
+def check_bounds(trace: Trace) -> None:
+    """What a start-up takes is at most what is known of it before the causes of idle time are."""
+    for scope in (Scope(trace, None), Scope(trace, median_step(trace))):
+        assert sum(scope.start_up) <= min(scope.most_start_up, scope.idle // scope.devices)
+
+
+@given(programs())
+def test_a_start_up_is_bounded_before_causes_are_known(events: list[Event]) -> None:
+    first = [Event("cuModuleLoadData", events[0].start, 2_000_000, Kind.RUNTIME)]
+    check_bounds(make_trace([*events, *first]))
+
+
 @given(programs())
 def test_an_unrelated_stream_of_long_kernels_removes_idle_findings(events: list[Event]) -> None:
     last = max(event.start + event.dur for event in events)
@@ -126,4 +139,6 @@ def test_a_gpu_clock_shifted_by_20_us_changes_no_weight(skew: int, pause: int, w
 
 @pytest.mark.parametrize("name", given_traces("d*.json*", without=WITHOUT_GPU))
 def test_real_traces_tell_no_idle_microsecond_twice(name: str, shared_trace: Callable[[str], Path]) -> None:
-    check_sums(loaded(shared_trace(name)))
+    trace = loaded(shared_trace(name))
+    check_sums(trace)
+    check_bounds(trace)

@@ -154,9 +154,9 @@ def test_the_file_of_the_right_batch_size_is_read_first_and_no_more(tmp_path, mo
         read.append(Path(name).name)
         return load(name)
 
-    monkeypatch.setattr("tracetui.opening.capture_files.load", follow)
+    monkeypatch.setattr("tracetui.reading.load.load", follow)
     assert ops(opened(path)) == ["aten::mm", "aten::add"]
-    assert read == ["bs_32_rank0.json"]
+    assert read == [Path(path).name, "bs_32_rank0.json"]
 
 
 def test_batch_sizes_stand_in_the_file_with_details_too(tmp_path, monkeypatch):

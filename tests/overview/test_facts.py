@@ -8,10 +8,14 @@ from tests.support.app import training
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
+from tracetui.drawing.overview.canvas import Look
+from tracetui.drawing.overview.picture import Picture
 from tracetui.findings import finding_list
 from tracetui.findings.scope import Scope
+from tracetui.idle.idle_parts import idle_parts
 from tracetui.idle.scope_times import median_step
 from tracetui.model.intervals import TimeRange
+from tracetui.model.results import is_kept
 from tracetui.model.trace import Kind, Trace
 from tracetui.overview.facts import MAKING, overview_of, overview_stages, spare_words, trust_words
 from tracetui.overview.overview_table import strip_of, table_of
@@ -114,6 +118,15 @@ def test_a_start_up_is_left_out_and_said(shared_trace):
     assert overview.start_up > 100 * overview.ns
     assert overview.title == "the trace, after start-up"
     assert sum(entry.share for entry in overview.of("gpu")) > 0.5
+
+
+def test_the_first_sections_wait_for_no_causes_of_idle_time():
+    trace = training()
+    first = next(overview_stages(trace, 2))
+    assert first.of("gpu") and first.of("cpu") and "idle" in first.pending
+    assert not is_kept(trace, idle_parts)
+    text = "\n".join(Picture(first, None, 120, 34, Look(0)).canvas.text_lines())
+    assert "IDLE" in text and f"why   {MAKING}" in text
 
 
 def test_it_grows_and_says_what_is_missing():

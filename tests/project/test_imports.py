@@ -14,8 +14,8 @@ from tests.support.processes import loaded_after
 HELP_LIMIT = 160
 """So many modules at most are loaded for `tracetui --help`; 112 of them took 60 ms of CPU time."""
 
-SCREEN_LIMIT = 235
-"""So many modules of tracetui at most are loaded for the screen of a trace; there are 227."""
+SCREEN_LIMIT = 219
+"""So many modules of tracetui at most are loaded for the screen of a trace; there are 211."""
 SCREEN_RATIO = 2.6
 """CPU time of importing that screen at most, relative to importing numpy and what a Textual app of one word needs; 2.0
 was measured.

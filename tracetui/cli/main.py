@@ -6,7 +6,9 @@ Nothing heavy is imported here: `tracetui --help` and shell completion answer be
 from __future__ import annotations
 
 import argparse
+import atexit
 import difflib
+import gc
 import importlib
 import os
 import signal
@@ -26,6 +28,9 @@ from tracetui.config import config
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.files import is_url, public_url
 from tracetui.text import clean
+
+# At its end Python looks for cycles in all that was imported, three times; the system takes the memory back anyway.
+atexit.register(gc.freeze)
 
 # Ends a command in order when a signal asks it to: partial files are removed and the terminal is as it was.
 
@@ -142,10 +147,12 @@ COMMANDS = (
 )
 """Every command, a module here of its name; a first argument that is none of them is a trace to open."""
 
-RECORDING = ("run", "verify")
+RECORDING = ("run", "verify", "bisect")
 """Commands whose processes are the user's own, and whose environment is left as it is."""
 HUGE_PAGES = "NUMPY_MADVISE_HUGEPAGE"
 """The variable by which numpy asks for huge pages or does not, read when it is imported."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+"""The variable that says how many threads numpy's library of linear algebra starts when it is imported."""
 
 CANCELLED = 130
 """Exit code after ctrl+c, as shells have it."""
@@ -209,6 +216,10 @@ def _run(words: list[str]) -> int:
         if words[0] not in RECORDING:
             # On a virtual machine the first use of a huge page costs five times that of its parts.
             os.environ.setdefault(HUGE_PAGES, "0")
+            if BLAS_THREADS not in os.environ:
+                # Nothing here is linear algebra, and its threads spin for 50 ms, each with buffers of its own. What
+                # the app records or starts for the user gets `os.environ`, and knows nothing of it.
+                os.putenv(BLAS_THREADS, "1")
         options = parsed(words)
         options.color_in_force = color_in_force(getattr(options, "color", None))
         with output_as(options.color_in_force[0], getattr(options, "quiet", False)), ending_in_order():

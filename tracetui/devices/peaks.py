@@ -16,6 +16,7 @@ from typing import Any
 
 from tracetui.frozen import frozen
 from tracetui.model.recorded import whole_number
+from tracetui.text import lazy_pattern
 
 
 @frozen(eq=True, slots=True)
@@ -414,7 +415,7 @@ def peaks_named(name: str) -> Peaks | None:
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Peaks], ...]:
     """The names of every model as a pattern, made when a device is first looked up."""
-    return tuple((re.compile(rf"(?<![a-z0-9])(?:{model.names})(?![a-z0-9])"), model) for model in MODELS)
+    return tuple((lazy_pattern(rf"(?<![a-z0-9])(?:{model.names})(?![a-z0-9])"), model) for model in MODELS)
 
 
 def _models_named(name: str) -> list[tuple[int, Peaks]]:
@@ -422,6 +423,9 @@ def _models_named(name: str) -> list[tuple[int, Peaks]]:
     text = " ".join(name.casefold().split())
     matches = []
     for pattern, model in _patterns():
+        # Most names are plain words, which need no pattern where they are missing.
+        if model.names.replace(" ", "").isalnum() and model.names not in text:
+            continue
         match = pattern.search(text)
         if match and not _OTHER_BOARD.search(text, match.end()):
             matches.append((len(match[0]), model))

@@ -17,15 +17,17 @@ import numpy as np
 from tracetui.frozen import frozen
 from tracetui.health.health_table import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
-from tracetui.idle.idle_parts import IdleParts
+from tracetui.idle.idle_parts import IdleParts, clock_skew
 from tracetui.idle.scope_times import (
     IdleStretches,
     cpu_times,
     idle_stretches,
     idle_within,
+    recorded_extent,
     scope_title,
     scope_windows,
 )
+from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import Cause, device_order, idleness, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.kernel_names.slice_names import is_serving
@@ -38,7 +40,7 @@ from tracetui.linking.step_kinds import counted_steps, unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Stretches, is_named, lane_axis
 from tracetui.memory.allocator import TO_HOST
-from tracetui.model.intervals import Int64, covered, union
+from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
@@ -344,11 +346,30 @@ class Scope:
         between = int(parts.dur[parts.cause == Cause.START_UP].sum()) // self.devices
         return before, between
 
+    @property
+    def most_start_up(self) -> int:
+        """Maximum in ns of the sum of `start_up`, before the causes of gaps are known.
+
+        It is the time before the first activity, and the gaps during which a first use ran on any thread.
+        """
+        trace, slices, skew = self.trace, self.trace.slices, clock_skew(self.trace)
+        order, idle, begin = device_order(trace), idleness(trace), recorded_extent(trace)[0]
+        firsts = [int(slices.start[order.row[order.device == each]].min()) for each in distinct(order.device).tolist()]
+        uses = indicating_slices(trace)[Cause.START_UP]
+        touched = covered_within(*union(slices.start[uses] + skew, slices.end[uses] + skew), idle.start, idle.end) > 0
+        low = np.concatenate([idle.start[touched], np.full(len(firsts), begin, np.int64)])
+        high = np.concatenate([idle.end[touched], np.array(firsts, np.int64)])
+        return int(covered_within(*self.windows, low, high).sum()) // self.devices
+
     @cached_property
     def rest(self) -> int:
         """Time in ns of which shares are weighed: without a start-up that takes most of the scope."""
+        least = MIN_START_UP_SHARE * self.time
+        # Nearly all scopes have less idle time, or less of it beside first uses: nobody waits for causes then.
+        if self.idle // self.devices < least or self.most_start_up < least:
+            return self.time
         spent = sum(self.start_up)
-        return max(self.time - spent, 1) if spent >= MIN_START_UP_SHARE * self.time else self.time
+        return max(self.time - spent, 1) if spent >= least else self.time
 
     @cached_property
     def rounds(self) -> int:

@@ -27,6 +27,7 @@ from tracetui.model.intervals import Bool, Int64, run_starts
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
+from tracetui.text import lazy_pattern
 
 MIN_FULL_QUEUE = 1000
 """Launches in flight from which the driver makes the CPU wait (R3.28)."""
@@ -257,7 +258,7 @@ _PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
 _BY_KIND: dict[int, list[tuple[Cause, re.Pattern[str]]]] = {}
 for _cause, _kinds, _pattern in sorted(_PATTERNS):
     for _kind in _kinds:
-        _BY_KIND.setdefault(int(_kind), []).append((_cause, re.compile(_pattern)))
+        _BY_KIND.setdefault(int(_kind), []).append((_cause, lazy_pattern(_pattern)))
 
 STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
 """Names of calls that make a stream wait for an event."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum, auto
 from functools import cached_property
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -488,6 +487,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         """The first rows for a notebook, with units in the headings, between the headline and the other remarks."""
+        # Its table of all entities is for notebooks alone.
+        from html import escape
+
         visible = range(min(len(self), MAX_HTML_ROWS))
         heads = [self.heading(each.name) + (f" ({each.unit})" if each.unit else "") for each in self.columns]
         rows = ["".join(_html("td", _shown(column, row)) for column in self.columns) for row in visible]
@@ -509,6 +511,8 @@ def _shown(column: Column, row: int) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
+        from html import escape
+
         text = clean(value)
         return escape(text if len(text) <= MAX_HTML_TEXT else f"{text[: MAX_HTML_TEXT - 1]}…")
     mark = DOUBTFUL if column.is_doubtful(row) else ""

@@ -30,12 +30,10 @@ from tracetui.linking.graph_nodes import graph_nodes, refusals
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
 from tracetui.linking.replays import node_id, replays
 from tracetui.model.intervals import Int64, nest_slices
-from tracetui.model.recorded import COMPILE_FACTS, GraphRecording, GraphScopes
+from tracetui.model.recorded import COMPILE_FACTS, LOG, GraphRecording, GraphScopes
 from tracetui.model.results import of_file_results
 from tracetui.model.table import Strings
 from tracetui.model.trace import EventStore, LaneKind, Slices, Trace
-from tracetui.reading.load import load
-from tracetui.reading.source import LOG, open_source
 
 FOLDER = "capture_traces"
 """Name of the folder beside a trace."""
@@ -162,6 +160,9 @@ def _traces_in(folder: Path) -> list[Path]:
 
 
 def _recording(path: Path, batches: dict[str, int], cancelled: Callable[[], bool] | None) -> GraphRecording:
+    # A trace from the cache is opened without what reads files.
+    from tracetui.reading.load import load
+
     recorded = load(str(path), None, cancelled)
     recording = recorded_graphs(recorded, recorded.label)
     known_batch = batches.get(path.name, batch_in_name(path.name))
@@ -328,6 +329,8 @@ def with_compile_log(
     path = _named_log(trace, named) if named else _log_beside(trace, allowed)
     if path is None:
         return trace
+    from tracetui.reading.load import load
+
     try:
         log = load(str(path), None, cancelled)
         if not log.format.startswith(LOG):
@@ -397,6 +400,8 @@ def is_log(path: Path) -> bool:
     """True for a file that has the name of a log that torch writes, or the ending of a log and its content."""
     if LOG_NAME.search(path.name) or not _LOG_ENDING.search(path.name):
         return bool(LOG_NAME.search(path.name)) and path.is_file()
+    from tracetui.reading.source import open_source
+
     try:
         with closing(open_source(str(path))) as source:
             return source.wrapping == LOG
@@ -412,6 +417,8 @@ def _of_process(trace: Trace, logs: Sequence[Path]) -> Path | None:
 
 
 def _process_of(log: Path) -> str:
+    from tracetui.reading.source import open_source
+
     try:
         with closing(open_source(str(log))) as source:
             match = _PROCESS.search(source.peek(_HEAD_BYTES)) if source.wrapping == LOG else None

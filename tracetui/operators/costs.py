@@ -24,7 +24,7 @@ import numpy as np
 
 from tracetui.frozen import frozen
 from tracetui.linking.links import latest_with_id, links, row_of
-from tracetui.linking.placement import time_within, within
+from tracetui.linking.placement import chosen, positions_of_step, time_within, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest, is_named, lane_numbers, nearest, subtree_sums
 from tracetui.model import native
@@ -193,6 +193,42 @@ def costs(trace: Trace, frames: bool = False) -> Costs:
     return _count(trace, frames)
 
 
+def costs_of_step(trace: Trace, step: int, frames: bool = False) -> Costs:
+    """The costs of the slices of a step, as `costs` has them; where these are not known, of the slices near it alone.
+
+    Raises: UsageError when no step has the number.
+    """
+    near = None if is_kept(trace, costs, frames) else counted_near(trace, step, frames)
+    cost = costs(trace, frames) if near is None else _count(trace, frames, rows=near)
+    return cost.take(positions_of_step(trace, cost.row, step))
+
+
+MAX_NEAR_SHARE = 0.1
+"""Maximum share of the slices that are near a step, for their costs to be worth counting apart."""
+
+
+@kept
+def counted_near(trace: Trace, step: int, frames: bool = False) -> Int64 | None:
+    """The `counted_rows` in a stretch of time around a step whose edges none of them crosses: their tree is a part of
+    the tree of all. None where that is much of the trace.
+
+    Raises: UsageError when no step has the number.
+    """
+    slices, rows, all_steps, wanted = trace.slices, counted_rows(trace, frames), steps(trace), chosen(trace, step)
+    low, high = int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max())
+    start = slices.start[rows]
+    end = start + slices.dur[rows]
+    while True:
+        inside = (end > low) & (start < high)
+        if np.count_nonzero(inside) > MAX_NEAR_SHARE * len(rows):
+            return None
+        wider = min(low, int(start[inside].min(initial=low))), max(high, int(end[inside].max(initial=high)))
+        if wider == (low, high):
+            near: Int64 = rows[(start >= low) & (start < high)]
+            return near
+        low, high = wider
+
+
 @kept
 def costs_within(trace: Trace, time_range: TimeRange, frames: bool = False) -> Costs:
     """The costs of every CPU slice, cut to a range of time: CPU time, and that of the launched activities (R3.58).
@@ -286,10 +322,10 @@ def self_cpu_sum(trace: Trace) -> SelfCpuSum:
     return SelfCpuSum(int(own.sum()), overlapped)
 
 
-def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
-    """The costs of all slices, cut to a range of time if one is given."""
+def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None, rows: Int64 | None = None) -> Costs:
+    """The costs of all slices, or of some that have a tree of their own, cut to a range of time if one is given."""
     slices, trace_links = trace.slices, links(trace)
-    rows = counted_rows(trace, frames)
+    rows = counted_rows(trace, frames) if rows is None else rows
     texts, name = _merged_steps(trace, rows)
     named = named_ops(trace)
     # Asynchronous slices have a duration and nothing else (3(d).5).

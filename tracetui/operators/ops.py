@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -34,7 +36,9 @@ from tracetui.model.trace import WITH_NVTX, Kind, Slices, Trace
 from tracetui.operators.costs import (
     Costs,
     costs,
+    costs_of_step,
     costs_within,
+    counted_near,
     counted_rows,
     device_costs,
     device_costs_within,
@@ -111,36 +115,56 @@ def _more(column: Column, nodes: GraphNodes, entry: Int64, numbers: dict[str, np
     )
 
 
-def gpu_union_times(trace: Trace, time_range: TimeRange | None = None) -> Int64:
-    """The time in ns in which activities launched inside each slice of a thread ran; 0 for all other slices."""
-    trace_links = links(trace)
-
-    def make() -> Int64:
-        return _union_times(
-            trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts), time_range
-        )
-
-    return trace.keep("gpu union times", make) if time_range is None else make()
+Times = TypeVar("Times", Int64, Int64 | None)
 
 
-def backward_union_times(trace: Trace, time_range: TimeRange | None = None) -> Int64 | None:
+def gpu_union_times(trace: Trace, part: Part | None = None) -> Int64:
+    """The time in ns in which activities launched inside each slice of a thread ran; 0 for all other slices.
+
+    For a range of time that within it, and for a step only slices near it have theirs.
+    """
+
+    def make(near: Int64 | None) -> Int64:
+        trace_links = links(trace)
+        holder = np.repeat(trace_links.launches, trace_links.counts)
+        return _union_times(trace, trace_links.launched, holder, part if isinstance(part, TimeRange) else None, near)
+
+    return _kept_or_near(trace, "gpu union times", part, make)
+
+
+def backward_union_times(trace: Trace, part: Part | None = None) -> Int64 | None:
     """`gpu_union_times` of the backward pass of an op and its callees; None where nothing links the two passes."""
 
-    def make() -> Int64 | None:
+    def make(near: Int64 | None) -> Int64 | None:
         gpu = links(trace).gpu
         forward = autograd(trace).forward[gpu]
         known = forward >= 0
-        return _union_times(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
+        if not known.any():
+            return None
+        holder, time_range = forward[known].astype(np.int64), part if isinstance(part, TimeRange) else None
+        return _union_times(trace, gpu[known], holder, time_range, near)
 
-    return trace.keep("backward union times", make) if time_range is None else make()
+    return _kept_or_near(trace, "backward union times", part, make)
 
 
-def _union_times(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
-    """The union in ns of the activities that every slice or a descendant holds; one `holder` per activity.
+def _kept_or_near(trace: Trace, key: str, part: Part | None, make: Callable[[Int64 | None], Times]) -> Times:
+    """The times of the whole trace, which are kept; those of a range of time, or of the slices near a step, are not."""
+    if isinstance(part, TimeRange):
+        return make(None)
+    near = None if part is None or key in trace.cache else counted_near(trace, part)
+    return trace.keep(key, lambda: make(None)) if near is None else make(near)
+
+
+def _union_times(
+    trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None, rows: Int64 | None = None
+) -> Int64:
+    """The union in ns of the activities that every slice, or each of `rows`, or a descendant holds; one `holder` per
+    activity.
 
     Goes up level by level, the activities of all slices of one depth at once.
     """
-    slices, rows = trace.slices, counted_rows(trace)
+    slices, is_all = trace.slices, rows is None
+    rows = counted_rows(trace) if rows is None else rows
     union_times = np.zeros(len(slices), np.int64)
     if len(rows) == 0:
         return union_times
@@ -153,7 +177,7 @@ def _union_times(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange
         return union_times
     moments = distinct(np.concatenate([start, end]))
     opens, closes = insertion_index(moments, start), insertion_index(moments, end)
-    parent, level = _counted_tree(trace)
+    parent, level = _counted_tree(trace) if is_all else _tree_of(trace, rows)
     level = level[node]
     for depth in range(int(level.max()), -1, -1):
         here = np.flatnonzero(level == depth)
@@ -167,7 +191,11 @@ def _union_times(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange
 @kept
 def _counted_tree(trace: Trace) -> tuple[Int64, Int64]:
     """The parent and the depth of each of `counted_rows(trace)`."""
-    parent = forest(trace, counted_rows(trace))
+    return _tree_of(trace, counted_rows(trace))
+
+
+def _tree_of(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    parent = forest(trace, rows)
     return parent, tree_depth(parent)
 
 
@@ -231,10 +259,11 @@ def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     frames = by == "frame" or version >= FRAMES_SINCE
     if isinstance(step, TimeRange):
         cost, device = costs_within(trace, step, frames), device_costs_within(trace, step)
-    else:
+    elif step is None:
         cost, device = costs(trace, frames), device_costs(trace)
-        if step is not None:
-            cost, device = (each.take(positions_of_step(trace, each.row, step)) for each in (cost, device))
+    else:
+        cost, device = costs_of_step(trace, step, frames), device_costs(trace)
+        device = device.take(positions_of_step(trace, device.row, step))
     if version > FRAMES_LISTED_UNTIL:
         cost = cost.take(np.flatnonzero(trace.slices.kind[cost.row] != Kind.PYTHON))
     note = " ".join((*_totals(trace, cost, device), *_remarks(trace, step, by, frames)))
@@ -321,13 +350,12 @@ def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column
 
 def _wall_columns(trace: Trace, cost: Costs, names: Groups, part: Part | None) -> tuple[Column, Column]:
     """Wall time on the GPU, which torch's tables do not have."""
-    time_range = part if isinstance(part, TimeRange) else None
-    backward = backward_union_times(trace, time_range)
+    backward = backward_union_times(trace, part)
     later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
     return (
         micros(
             col.GPU_WALL_US,
-            names.sum(gpu_union_times(trace, time_range)[cost.row]),
+            names.sum(gpu_union_times(trace, part)[cost.row]),
             null=np.full(len(names), len(links(trace).launches) == 0),
         ),
         micros(col.BACKWARD_GPU_US, later, null=np.full(len(names), backward is None)),

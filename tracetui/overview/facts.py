@@ -518,12 +518,12 @@ SECTIONS = ("gpu", "mfu", "idle", "cpu", "todo", "step", "serving", "kernel", "o
 _STAGES: tuple[tuple[tuple[str, str, Maker], ...], ...] = (
     (
         ("GPU time by family", "gpu", _gpu),
-        ("causes of idle time", "idle", _idle),
         ("heaviest kernels", "kernel", _kernels),
         ("heaviest operators", "op", _operators),
-    ),
-    (
         ("phases of the CPU", "cpu", _cpu),
+    ),
+    (("causes of idle time", "idle", _idle),),
+    (
         ("steps", "step", _steps),
         ("kinds of steps", "serving", _serving),
         ("MFU", "mfu", _mfu),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracetui.errors import NoEvents, NotATrace, NotEnoughMemory
-from tracetui.model.recorded import MAX_TIME_NS, whole_number
+from tracetui.model.recorded import LOG, MAX_TIME_NS, whole_number
 from tracetui.model.table import Strings
 from tracetui.model.trace import Kind, Quality, Trace, is_simulated
 from tracetui.reading import torch
@@ -29,7 +29,7 @@ from tracetui.reading.load_progress import PER_EVENT, PER_WINDOW_BYTE, LoadProgr
 from tracetui.reading.other_files import is_database, is_report
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner
-from tracetui.reading.source import LOG, Source, open_source
+from tracetui.reading.source import Source, open_source
 from tracetui.reading.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 
 # Names of copies whose producer writes the direction beside the name: `Memcpy` with `copy kind` (torch 2.15, R2.25a).

@@ -17,16 +17,20 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracetui.errors import NotATrace, NotFound
 from tracetui.files import is_url, public_url, url_name
 from tracetui.frozen import frozen
+from tracetui.model.recorded import LOG
 from tracetui.reading.load_progress import MemoryBudget
 from tracetui.reading.other_files import PROBED_BYTES, is_compile_log, is_snapshot, refuse_other_content
 from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 # Unwraps the bytes of a trace in a thread beside the one that reads events.
 #
@@ -67,6 +71,9 @@ class ReadAhead:
     """
 
     def __init__(self, read: Callable[[memoryview], int], state: Callable[[], Unwrapped]) -> None:
+        # With its logging 3 ms of import that plain files do not pay.
+        from concurrent.futures import ThreadPoolExecutor
+
         self._read, self._state = read, state
         self._has_ended = False
         self._pool = ThreadPoolExecutor(1, "tracetui-unwrap")
@@ -126,8 +133,6 @@ LONG = 1 << 22
 """Bytes of a packed file up to which threads cost more than they save."""
 ALONE = 1 << 23
 """Bytes up to which no thread inflates for the reader alone: those that scan may come first."""
-LOG = "torch.compile log"
-"""Wrapping of a log of torch.compile, which is read as the trace that it describes."""
 _INFLATED = ("gzip", "zstd", "zip")
 """Wrappings whose libraries free the GIL, so that a thread beside the reader is worth its while."""
 _ZSTD = b"\x28\xb5\x2f\xfd"

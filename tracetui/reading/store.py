@@ -11,10 +11,9 @@ import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -26,6 +25,9 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.reading.decode import EventReader, decode_objects, decode_raw
 from tracetui.reading.json_repair import Found, Oddity
 from tracetui.reading.load_progress import collector_off
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 MAX_SINGLE_EVENTS = 16
 """Maximum events that are looked up in a block one by one; for more all of its events are decoded."""
@@ -104,6 +106,8 @@ class MemoryBlocks:
 
     def __init__(self) -> None:
         # 10 ms of import that plain files do not pay.
+        from concurrent.futures import ThreadPoolExecutor
+
         import zstandard
 
         self._compress = zstandard.ZstdCompressor(level=1).compress

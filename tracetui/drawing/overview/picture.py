@@ -240,12 +240,17 @@ class Picture:
             busy = sorted((entry for _, entry in self.of("gpu")), key=lambda entry: _MOVES.get(entry.key, 0))
             idle = [entry for _, entry in self.of("idle")]
             parts = [(e.name, BRIEF.get(e.name, e.name), e.ns or 0.0, hue_of(e)) for e in busy]
-            idle_ns = sum(entry.ns or 0.0 for entry in idle)
+            is_made = "idle" not in self.overview.pending
+            # What the families leave of the scope is idle; why is known later.
+            idle_ns = sum(e.ns or 0.0 for e in idle) if is_made else self.overview.ns - sum(e.ns or 0.0 for e in busy)
             canvas.put(x, y, "GPU", STRONG)
             cells = canvas.stacked(x + LEAD, y, room, [*parts, ("IDLE", "IDLE", idle_ns, Hue.IDLE)], lines)
             y += lines
             canvas.put(x, y, "why", QUIET)
-            self._why(y, x + LEAD, room, *cells[-1], idle, idle_ns)
+            if is_made:
+                self._why(y, x + LEAD, room, *cells[-1], idle, idle_ns)
+            else:
+                canvas.put(x + LEAD, y, MAKING, QUIET, room)
             y += 1
         else:
             canvas.put(x, y, "ops", STRONG)

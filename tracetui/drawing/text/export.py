@@ -12,13 +12,11 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 import orjson
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from tracetui.drawing.format import (
     ADVICE,
@@ -54,6 +52,10 @@ from tracetui.model.quantities import ABSENT
 from tracetui.model.table import DOUBTFUL, Cell, Column, ColumnSpec, Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
 
 # A table to be heard or searched: `name: value`, one per line, a block of lines per row, and nothing else.
 #
@@ -294,6 +296,10 @@ def rich_table(
 
     By the pane and its grouping it is known which columns are read first; `offer` says how to see the others.
     """
+    # A pipe needs none of rich but the widths of letters.
+    from rich.console import Group
+    from rich.text import Text
+
     if not len(table):
         return Text(_nothing(table))
     table = as_read(table, pane_name)
@@ -312,6 +318,9 @@ def rich_table(
 
 def rich_rows(table: Table, pane_name: str, width: int) -> RenderableType:
     """A table of more than one trace for a terminal: headline, rows, and remarks."""
+    from rich.console import Group
+    from rich.text import Text
+
     if not len(table):
         return Text(_nothing(table))
     header, lines, said = _layout(table, pane_name, width, offer=ALL_COLUMNS)
@@ -338,6 +347,8 @@ def row_values(table: Table) -> list[dict[str, Cell]]:
 
 
 def _remark(text: str) -> Text:
+    from rich.text import Text
+
     return Text(text, style="dim")
 
 

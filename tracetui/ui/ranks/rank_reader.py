@@ -15,15 +15,13 @@ from tracetui.model.results import guarded
 from tracetui.model.table import Table
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName, open_rank_set
-from tracetui.opening.rank_reading import Outcome, SummaryWork
-from tracetui.ranks.rank_runs import RankRun
-from tracetui.ranks.rank_set import RankSet
-from tracetui.ranks.rank_summary import RankSummary
-from tracetui.ranks.rank_tables import TABLES
-from tracetui.ranks.sentences import spending
 
 if TYPE_CHECKING:
+    from tracetui.opening.rank_reading import Outcome, SummaryWork
     from tracetui.ranks.moments import LateMoment
+    from tracetui.ranks.rank_runs import RankRun
+    from tracetui.ranks.rank_set import RankSet
+    from tracetui.ranks.rank_summary import RankSummary
 
 
 # Messages from the screens of a set of ranks to the app; they import nothing that opening a trace could wait for.
@@ -100,6 +98,9 @@ class RankReader:
 
     def __init__(self, owner: Widget, name: RankSetName, work: SummaryWork | None = None) -> None:
         """`owner` runs the thread and gets the messages."""
+        # What reads ranks, with Python's processes, is for folders of them alone.
+        from tracetui.opening.rank_reading import SummaryWork
+
         self._owner, self._name = owner, name
         self.stopping = Event()
         """Set to read no more files, and to show what has come."""
@@ -115,6 +116,8 @@ class RankReader:
         self._owner.run_worker(self._read, thread=True, group="ranks", exclusive=True, description="ranks")
 
     def _take(self, path: str, outcome: Outcome) -> None:
+        from tracetui.ranks.rank_summary import RankSummary
+
         if isinstance(outcome, RankSummary):
             self.summaries[path] = outcome
 
@@ -128,6 +131,9 @@ class RankReader:
         self.run = run
 
     def _read(self) -> None:
+        from tracetui.ranks.rank_tables import TABLES
+        from tracetui.ranks.sentences import spending
+
         name = self._name
         try:
             with guarded("The set of ranks"):
@@ -143,6 +149,8 @@ class RankReader:
                 self._owner.post_message(self._made(ranks, each))
 
     def _made(self, ranks: RankSet, name: str) -> Made:
+        from tracetui.ranks.rank_tables import TABLES
+
         try:
             return self.Made(ranks, name, TABLES[name](ranks))
         except TracetuiError as error:
