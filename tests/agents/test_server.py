@@ -19,7 +19,7 @@ from tracetui.agents.server import server
 from tracetui.agents.tools import MAX_BYTES, Tools
 from tracetui.agents.trace_folder import TraceFolder
 from tracetui.cli.main import main
-from tracetui.cli.mcp import INSTALL
+from tracetui.cli.questions import INSTALL
 
 EAGER = "mlp_eager_cpu.json.gz"
 
@@ -98,7 +98,7 @@ def test_a_folder_that_is_none_ends_the_command(tmp_path, capsys):
 
 
 def test_without_the_package_the_command_says_how_to_install_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("tracetui.cli.mcp.find_spec", lambda name: None)
+    monkeypatch.setattr("tracetui.cli.questions.find_spec", lambda name: None)
     assert main(["mcp", str(tmp_path)]) == 2
     assert INSTALL in capsys.readouterr().err
 

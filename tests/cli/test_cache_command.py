@@ -13,8 +13,8 @@ import pytest
 from tests.support.own_cache import own_cache
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.arguments import opening
-from tracetui.cli.cache import age
 from tracetui.cli.main import COMMANDS, build_parser, main
+from tracetui.cli.settings import age
 from tracetui.opening import cache_folder
 
 TRACE = str(SAMPLES / "mlp_train_cpu.json.gz")

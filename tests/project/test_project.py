@@ -7,7 +7,7 @@ import tomllib
 
 import tracetui
 from tests.support.paths import ROOT
-from tracetui.cli import mcp
+from tracetui.cli.questions import INSTALL
 from tracetui.opening import dask_cluster
 from tracetui.reading import remote_files
 from tracetui.sql import database
@@ -47,7 +47,7 @@ def test_what_a_message_says_to_install_is_what_the_extra_has():
     told_by_extra = {
         "remote": remote_files.INSTALL,
         "cluster": dask_cluster.INSTALL,
-        "mcp": mcp.INSTALL,
+        "mcp": INSTALL,
         "sql": database.INSTALL,
     }
     for name, told in told_by_extra.items():

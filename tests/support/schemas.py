@@ -24,8 +24,7 @@ from tests.support.paths import ROOT, SAMPLES
 from tests.support.rank_files import write_ranks
 from tests.support.traces import loaded
 from tracetui.checking.namespace import names
-from tracetui.cli import attach, recording, repair, variants, workloads
-from tracetui.cli import cache as cache_command
+from tracetui.cli import attach, recording, settings, variants, workloads, writing
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
 from tracetui.demo import catalogue
@@ -175,7 +174,7 @@ class HistoryDocument(TypedDict):
 DOCUMENTS: dict[str, Any] = {
     "attach": attach.AttachedTraces,
     "attach-list": attach.ProcessesDocument,
-    "cache": cache_command.CacheDocument,
+    "cache": settings.CacheDocument,
     # msgspec knows no union of two objects: `check` below has the other.
     "check": TypedDict(  # type: ignore[operator]
         "CheckDocument",
@@ -188,7 +187,7 @@ DOCUMENTS: dict[str, Any] = {
     "config": ConfigDocument,
     "history": HistoryDocument,
     "ranks": rank_text.RanksDocument,
-    "repair": repair.RepairDocument,
+    "repair": writing.RepairDocument,
     "run": recording.RecordingDocument,
     "run-bench": variants.BenchDocument,
     "run-compare": variants.VariantsDocument,

@@ -1,1 +1,1 @@
-"""The command line: one file per command, each with `add_arguments` and `run`; slow imports are inside `run`."""
+"""The command line: `COMMANDS` of each file; slow imports are inside the functions that run a command."""

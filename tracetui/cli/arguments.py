@@ -6,15 +6,28 @@ import argparse
 import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from tracetui.config import COLORS
 from tracetui.errors import UsageError, nearest
 from tracetui.files import NO_FILE
 from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.base.differ_switch import VARIABLE
+
+
+class Command(NamedTuple):
+    """A command, as `COMMANDS` of its file declares it under its name."""
+
+    help: str
+    """Its line in the list of commands."""
+    description: str | None
+    """The text above its arguments."""
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+    """Does what the options say, and returns the exit code."""
+
 
 # One style of error: a sentence, then where the help is.
 

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from tracetui.cli.arguments import add_force, completes_files
-from tracetui.cli.cache import age
+from tracetui.cli.arguments import Command, add_force, completes_files
+from tracetui.cli.settings import age
 from tracetui.cli.streams import complain, remark
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.text import clean
@@ -22,8 +22,6 @@ from tracetui.text import clean
 if TYPE_CHECKING:
     from tracetui.opening.attach_listener import Job, Listener
     from tracetui.opening.attached_capture import Capture, Target, TraceRequest
-
-HELP = "take a trace of a PyTorch job that already runs, and open it"
 
 LISTENING_SECONDS = 6.5
 """Seconds in which every process that can be attached to has asked at least once."""
@@ -261,3 +259,8 @@ def _outcome(capture: Capture, paths: dict[int, Path]) -> AttachedTraces:
         }
 
     return {"traces": [row(target) for target in capture.targets.values()]}
+
+
+COMMANDS = {
+    "attach": Command("take a trace of a PyTorch job that already runs, and open it", __doc__, add_arguments, run)
+}

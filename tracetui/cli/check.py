@@ -21,7 +21,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
+from tracetui.cli.arguments import Command, add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
 from tracetui.cli.snapshots import is_snapshot_file, read_history
 from tracetui.cli.streams import CountProgress, complain, print_failures
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from tracetui.comparing.side import Side
     from tracetui.ranks.rank_set import RankSet
     from tracetui.snapshots.history import DeviceHistory
-
-HELP = "check assertions about a trace, for a CI"
 
 FORMATS = ("text", "json", "junit", "md")
 DOES_NOT_HOLD = 1
@@ -473,3 +471,6 @@ def _explain(mistakes: Sequence[ExpressionError]) -> None:
         complain("\n".join([clean(source + str(mistake)), *map(clean, mistake.lines_below)]))
     if len(mistakes) > MAX_MISTAKES:
         complain(f"{len(mistakes) - MAX_MISTAKES:,} more are not understood.")
+
+
+COMMANDS = {"check": Command("check assertions about a trace, for a CI", __doc__, add_arguments, run)}

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
+from tracetui.cli.arguments import Command, add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
 from tracetui.cli.show import FORMATS
 from tracetui.cli.snapshots import is_snapshot_file, print_rows, two_histories
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tracetui.comparing.statement import Comparison
     from tracetui.drawing.text.comparison_text import SeveralShown, Shown
     from tracetui.model.table import Table
-
-HELP = "compare two traces, or two steps or stretches of one"
 
 SHOW_CHOICES = ("all", "totals", "kernels", "ops")
 """Values of `--show`; after the first the names of the tables."""
@@ -288,3 +286,6 @@ def _print_several(several: SeveralShown, form: str) -> None:
 def _draw(drawn: RenderableType) -> None:
     """Print what rich draws, as wide as the terminal."""
     console(sys.stdout, width=shutil.get_terminal_size().columns).print(drawn)
+
+
+COMMANDS = {"compare": Command("compare two traces, or two steps or stretches of one", __doc__, add_arguments, run)}

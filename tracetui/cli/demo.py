@@ -12,14 +12,12 @@ import shutil
 import textwrap
 from pathlib import Path
 
-from tracetui.cli.arguments import add_differ, add_force, completes_files, switch_differ
+from tracetui.cli.arguments import Command, add_differ, add_force, completes_files, switch_differ
 from tracetui.cli.recording import has_terminal
 from tracetui.cli.streams import remark
 from tracetui.errors import CannotWrite, UsageError
 from tracetui.files import user_cache_folder
 from tracetui.text import clean
-
-HELP = "open a simulated trace of a GPU, for whoever has none"
 
 EXAMPLES = """\
 examples:
@@ -112,3 +110,6 @@ def _known(name: str) -> str:
     close = difflib.get_close_matches(normalized, DEMOS, 1)
     guess = f" Did you mean {close[0]}?" if close else ""
     raise UsageError(f"There is no demo {name}.{guess} There are {', '.join(DEMOS)}.")
+
+
+COMMANDS = {"demo": Command("open a simulated trace of a GPU, for whoever has none", __doc__, add_arguments, run)}

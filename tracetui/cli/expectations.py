@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tracetui.verification import Verification
 
-
 MAX_LESSON_CELLS = 120
 """Maximum width of a lesson."""
 

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from tracetui import __version__
-from tracetui.cli.arguments import Parser, add_everywhere, similar_options
+from tracetui.cli.arguments import Command, Parser, add_everywhere, similar_options
 from tracetui.cli.completion import PrintCompletion, print_candidates
 from tracetui.cli.inputs import drop_read_traces, keep_read_traces
 from tracetui.cli.streams import color_in_force, complain, drop_output, output_as, remark, safe_streams
@@ -145,7 +145,14 @@ COMMANDS = (
     "explain",
     "whatif",
 )
-"""Every command, a module here of its name; a first argument that is none of them is a trace to open."""
+"""Every command, in a file of its name or that of `FILES`; a first argument that is none of them is a trace to open."""
+FILES = {
+    "bisect": "history",
+    **dict.fromkeys(("cut", "repair", "merge"), "writing"),
+    **dict.fromkeys(("cache", "config"), "settings"),
+    **dict.fromkeys(("mcp", "skill", "explain", "whatif"), "questions"),
+}
+"""The files of commands that stand with others."""
 
 RECORDING = ("run", "verify", "bisect")
 """Commands whose processes are the user's own, and whose environment is left as it is."""
@@ -290,17 +297,18 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     add_everywhere(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name in names:
-        module = importlib.import_module(f"tracetui.cli.{name}")
-        command = commands.add_parser(
+        file = importlib.import_module(f"tracetui.cli.{FILES.get(name, name)}")
+        command: Command = file.COMMANDS[name]
+        subparser = commands.add_parser(
             name,
-            help=module.HELP,
-            description=(module.__doc__ or "").strip(),
+            help=command.help,
+            description=(command.description or "").strip(),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(command)
-        add_everywhere(command)
-        command.set_defaults(run=module.run, known_options=tuple(command._option_string_actions))
+        command.add_arguments(subparser)
+        add_everywhere(subparser)
+        subparser.set_defaults(run=command.run, known_options=tuple(subparser._option_string_actions))
     return parser
 
 

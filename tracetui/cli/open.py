@@ -12,7 +12,7 @@ import codecs
 import os
 import sys
 
-from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
+from tracetui.cli.arguments import Command, add_differ, add_opening, add_range, completes_files, opening, switch_differ
 from tracetui.cli.inputs import add_rank_choice, named_pair, read_trace, split
 from tracetui.cli.snapshots import is_snapshot_file, print_state
 from tracetui.cli.streams import label_of, remark
@@ -22,8 +22,6 @@ from tracetui.opening.rank_folder import AS_NAMED, RankOptions, RankSetName, is_
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load_progress import collector_off
 from tracetui.text import clean
-
-HELP = "open traces in the app; what `tracetui TRACE` does"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -160,3 +158,6 @@ def _keep_keyboard() -> None:
     keyboard = os.open("/dev/tty", os.O_RDONLY)
     os.dup2(keyboard, 0)
     os.close(keyboard)
+
+
+COMMANDS = {"open": Command("open traces in the app; what `tracetui TRACE` does", __doc__, add_arguments, run)}

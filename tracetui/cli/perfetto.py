@@ -19,15 +19,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tracetui.cli.arguments import add_trace, opening
-from tracetui.cli.cut import add_part, wanted_part
+from tracetui.cli.arguments import Command, add_trace, opening
 from tracetui.cli.inputs import add_cluster, rank_numbers, read_rank_folder, read_trace, require_no_cluster, write_trace
 from tracetui.cli.streams import CountProgress, remark
+from tracetui.cli.writing import add_part, wanted_part
 from tracetui.errors import UsageError
 from tracetui.files import NO_FILE, is_url
 from tracetui.opening.rank_folder import is_folder
-
-HELP = "serve a trace for ui.perfetto.dev"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +76,7 @@ def _part(options: argparse.Namespace, folder: str) -> str:
 
 def _merged(options: argparse.Namespace, folder: str) -> str:
     """The path of a file with the ranks of a folder."""
-    from tracetui.cli.merge import print_notes
+    from tracetui.cli.writing import print_notes
     from tracetui.writing.merge import Merge
     from tracetui.writing.output import output
 
@@ -119,3 +117,6 @@ def _serve(path: str, options: argparse.Namespace) -> int:
         # The way to end it, not a failure.
         print(file=sys.stderr)
     return 0
+
+
+COMMANDS = {"perfetto": Command("serve a trace for ui.perfetto.dev", __doc__, add_arguments, run)}

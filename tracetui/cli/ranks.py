@@ -13,7 +13,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
+from tracetui.cli.arguments import Command, add_columns, add_sort, add_where, completes_files, row_count
 from tracetui.cli.inputs import add_rank_logs, add_rank_set, read_rank_set
 from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
@@ -21,8 +21,6 @@ from tracetui.cli.streams import console, is_drawn, print_failures, remark
 if TYPE_CHECKING:
     from tracetui.model.table import Table
     from tracetui.ranks.rank_set import RankSet
-
-HELP = "one trace per rank: who is late, where, and why"
 
 SHOW_CHOICES = ("ranks", "collectives", "matrix", "groups", "steps", "files", "compiles")
 """The keys of `ranks.rank_tables.TABLES`, which needs numpy and which help cannot wait for."""
@@ -89,3 +87,6 @@ def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
         remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     if form == "csv":
         remark(rank_text.said(ranks))
+
+
+COMMANDS = {"ranks": Command("one trace per rank: who is late, where, and why", __doc__, add_arguments, run)}

@@ -11,7 +11,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_output, completes_files, opening
+from tracetui.cli.arguments import Command, add_opening, add_output, completes_files, opening
 from tracetui.cli.inputs import (
     add_cluster,
     named_pair,
@@ -31,8 +31,6 @@ from tracetui.text import clean, clean_lines
 
 if TYPE_CHECKING:
     from tracetui.drawing.report.page import Report
-
-HELP = "write one HTML file with findings, lanes and tables, or with what differs between two"
 
 STANDARD_STREAM = "-"
 
@@ -157,3 +155,13 @@ def _stem(trace: str) -> str:
     kept = re.sub(r"\W+", "_", scope).strip("_")
     bare = re.split(r"\.(?:json|pftrace|perfetto-trace|pickle|sqlite|nsys-rep)", name)[0]
     return "-".join(filter(None, (bare, kept))) or "trace"
+
+
+COMMANDS = {
+    "report": Command(
+        "write one HTML file with findings, lanes and tables, or with what differs between two",
+        __doc__,
+        add_arguments,
+        run,
+    )
+}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tracetui_workloads.recording.protocol import HOW_IT_RUNS, OPTIONS, WHAT_IS_RECORDED
 
 from tracetui.cli import workloads as list_command
-from tracetui.cli.arguments import add_differ, add_force, completes_files, switch_differ
+from tracetui.cli.arguments import Command, add_differ, add_force, completes_files, switch_differ
 from tracetui.cli.recording import (
     DOES_NOT_HOLD,
     ERRORS,
@@ -32,8 +32,6 @@ from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui_workloads.recording.launcher import Request
-
-HELP = "record a trace of a workload, or of your own function, and open it"
 
 BENCH_SECONDS = 10.0
 """Seconds of timing for each variant with `--bench`, unless `--time-seconds` says otherwise."""
@@ -203,3 +201,8 @@ def _record_one(request: Request, options: argparse.Namespace) -> int:
 
     # A line that was chosen was found in the trace of the first rank.
     return run_app([str(outcome.traces[0] if view else outcome.path)], at=view)
+
+
+COMMANDS = {
+    "run": Command("record a trace of a workload, or of your own function, and open it", __doc__, add_arguments, run)
+}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import (
+    Command,
     add_columns,
     add_opening,
     add_range,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from tracetui.model.intervals import Part
     from tracetui.model.table import Table
     from tracetui.model.trace import Trace
-
-HELP = "print a pane as text, JSON, CSV or Markdown"
 
 FORMATS = ("table", "json", "csv", "md")
 READ_BY_EYE = ("table", "plain", "md")
@@ -271,3 +270,6 @@ def write(
     if form in ("csv", *FLAME_FORMATS):
         for sentence in filter(None, (table.headline, table.note)):
             remark(sentence)
+
+
+COMMANDS = {"show": Command("print a pane as text, JSON, CSV or Markdown", __doc__, add_arguments, run)}

@@ -16,7 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_output, completes_files, opening, row_count, similar_options
+from tracetui.cli.arguments import (
+    Command,
+    add_opening,
+    add_output,
+    completes_files,
+    opening,
+    row_count,
+    similar_options,
+)
 from tracetui.cli.inputs import add_rank_choice, rank_numbers, read_trace
 from tracetui.cli.show import DEFAULT_ROWS
 from tracetui.cli.streams import complain, remark
@@ -28,8 +36,6 @@ from tracetui.text import clean
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
     from tracetui.sql.database import Database, QueryResult
-
-HELP = "ask a trace, several, or the ranks of a run with SQL"
 
 FORMATS = ("table", "json", "csv", "md", "parquet")
 MAX_TRACES = 26
@@ -266,3 +272,6 @@ def _start_editing(database: Database) -> Path | None:
     readline.set_completer_delims(" \t\n,;()=<>+-*/")
     readline.parse_and_bind("tab: complete")
     return history
+
+
+COMMANDS = {"sql": Command("ask a trace, several, or the ranks of a run with SQL", __doc__, add_arguments, run)}

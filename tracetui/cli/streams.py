@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tracetui.reading.load_progress import LoadProgress
 
-
 _STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 

@@ -12,13 +12,11 @@ import argparse
 import re
 import sys
 
-from tracetui.cli.arguments import add_force, add_opening, add_trace, completes_files, opening, row_count
+from tracetui.cli.arguments import Command, add_force, add_opening, add_trace, completes_files, opening, row_count
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.recording import ERRORS, print_failure
 from tracetui.cli.streams import RecordingProgress, remark
 from tracetui.errors import Unanswerable, UsageError
-
-HELP = "build an operator of a trace again, and time it here beside alternatives"
 
 MAX_NAMED = 5
 """Maximum other variants whose view strings are named."""
@@ -131,3 +129,10 @@ def run(options: argparse.Namespace) -> int:
         if options.limit < len(document["operators"]):
             remark(f"{options.limit} of {len(document['operators'])} variants; --limit shows more.")
     return int(kind == TIME and bool(row["why"] or row.get("refused")))
+
+
+COMMANDS = {
+    "verify": Command(
+        "build an operator of a trace again, and time it here beside alternatives", __doc__, add_arguments, run
+    )
+}

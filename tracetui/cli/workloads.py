@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from tracetui.cli.arguments import Command
 from tracetui.cli.expectations import lesson_lines
 from tracetui.errors import UsageError
 from tracetui.text import clean
@@ -17,8 +18,6 @@ from tracetui.text import clean
 if TYPE_CHECKING:
     from tracetui_workloads.api import Workload
     from tracetui_workloads.registry import Entry
-
-HELP = "list the workloads, and whether they run on this machine"
 
 HERE = "runs here"
 
@@ -167,3 +166,8 @@ def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:
         is_option = key in OPTIONS and key not in own
         flag = f"--{key.replace('_', '-')}"
         yield (flag if value is True else f"{flag} {value}") if is_option else f"-p {key}={value}"
+
+
+COMMANDS = {
+    "workloads": Command("list the workloads, and whether they run on this machine", __doc__, add_arguments, run)
+}

@@ -1,4 +1,4 @@
-"""What opening a file reports and may take: its progress, and memory of 20 times its size and a fixed amount beside.
+"""The progress of opening a file, and the memory that it may take: 20 times its size, and a fixed amount beside.
 
 What a file inflates to is no measure: 3 MB of gzip may hold twenty million events, each of them valid. So the memory of
 the process is looked at between two blocks, and what is about to be made of a long stretch is counted beforehand.

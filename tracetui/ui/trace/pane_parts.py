@@ -1,4 +1,4 @@
-"""What the lists of a trace's panes are made of: the groups of panes, rows as a tree, and the overview as a picture.
+"""Parts of the lists of a trace's panes: the groups of panes, rows as a tree, and the overview as a picture.
 
 An entry of the overview is a row of its table: the cursor goes from one to the next that lies in a direction on the
 screen.

@@ -1,4 +1,4 @@
-"""What a step waits for: results that are read back, copies to the GPU, and batches of a DataLoader.
+"""Programs whose steps wait: for results that are read back, copies to the GPU, and batches of a DataLoader.
 
 `sync` calls `.item()` after every piece of work, once at the end, or not at all, as in GPU puzzler 2: on a GPU every
 call waits for what was launched; on the CPU the calls are seen and cost little. `copies` takes pageable and pinned

@@ -1,15 +1,18 @@
-"""The minimap: bars of the right height, brackets where the window is, clicks that name a moment."""
+"""Widgets that draw their own cells: the bars and clicks of the minimap, and kept styles, as Textual has them."""
 
 from __future__ import annotations
 
 import pytest
+from textual import constants
 from textual.app import App, ComposeResult
+from textual.widget import Widget
 
+from tests.support.app import settle, shown, training
 from tests.support.build import kernel, make_trace, op
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Trace
-from tracetui.ui.widgets.surface import Minimap
+from tracetui.ui.widgets.surface import CachedStyle, Minimap
 
 
 class Demo(App[None]):
@@ -94,3 +97,27 @@ async def test_a_map_without_a_trace_is_blank() -> None:
 
     async with Empty().run_test(size=(80, 5)) as pilot:
         await pilot.click(Minimap, offset=(40, 0))
+
+
+@pytest.fixture
+def colours(monkeypatch):
+    """Themes have colours of their own, whatever the terminal in which the tests run."""
+    monkeypatch.setattr(constants, "COLOR_SYSTEM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+async def test_kept_styles_follow_themes_and_what_is_set_above(colours):
+    async with shown(training()) as (app, pilot):
+        kept = [widget for widget in app.screen.query(Widget) if isinstance(widget, CachedStyle)]
+        assert len(kept) > 5
+        seen = set()
+        for _ in range(3):
+            seen.add(app.view.panes.view.rich_style)
+            assert all(widget.rich_style == super(CachedStyle, widget).rich_style for widget in kept)
+            app.action_switch_theme()
+            await settle(pilot)
+        assert len(seen) == 3
+        app.view.styles.background = "#123456"
+        assert all(widget.rich_style == super(CachedStyle, widget).rich_style for widget in kept)
+        assert any(widget.rich_style.bgcolor.name == "#123456" for widget in kept if widget.rich_style.bgcolor)
