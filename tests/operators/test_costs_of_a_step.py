@@ -99,4 +99,5 @@ def test_only_slices_near_a_step_are_counted_and_all_where_one_is_around_them() 
     rows = {row["name"]: row for row in PANES["ops"].build(trace, step=7).rows()}
     assert rows["a"]["gpu_wall_us"] == rows["a"]["device_total_us"] == 0.057
     assert not is_kept(trace, costs)
+    assert counted_near(trace, 8) is None, "the second step is no step alone"
     assert counted_near(make_trace([*events, annotation("train", -10, 31 * STEP)]), 7) is None

@@ -42,7 +42,7 @@ from tracetui.linking.trees import Stretches, is_named, lane_axis
 from tracetui.memory.allocator import TO_HOST
 from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
-from tracetui.model.results import kept
+from tracetui.model.results import is_kept, kept
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.key_averages import has_shapes
 
@@ -366,7 +366,8 @@ class Scope:
         """Time in ns of which shares are weighed: without a start-up that takes most of the scope."""
         least = MIN_START_UP_SHARE * self.time
         # Nearly all scopes have less idle time, or less of it beside first uses: nobody waits for causes then.
-        if self.idle // self.devices < least or self.most_start_up < least:
+        is_known = is_kept(self.trace, idle_stretches)
+        if not is_known and (self.idle // self.devices < least or self.most_start_up < least):
             return self.time
         spent = sum(self.start_up)
         return max(self.time - spent, 1) if spent >= least else self.time

@@ -210,11 +210,14 @@ MAX_NEAR_SHARE = 0.1
 @kept
 def counted_near(trace: Trace, step: int, frames: bool = False) -> Int64 | None:
     """The `counted_rows` in a stretch of time around a step whose edges none of them crosses: their tree is a part of
-    the tree of all. None where that is much of the trace.
+    the tree of all. None where that is much of the trace, and for every step but the first that is asked for: whoever
+    goes from step to step is served better by the costs of all.
 
     Raises: UsageError when no step has the number.
     """
     slices, rows, all_steps, wanted = trace.slices, counted_rows(trace, frames), steps(trace), chosen(trace, step)
+    if trace.keep("step counted alone", lambda: step) != step:
+        return None
     low, high = int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max())
     start = slices.start[rows]
     end = start + slices.dur[rows]
