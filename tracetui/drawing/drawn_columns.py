@@ -98,6 +98,8 @@ class RowGraphics:
     steps: StepTimes | None = None
     odd: list[OddStep | None] = field(default_factory=list)
     """How each row differs from the others, of a list of steps."""
+    sorts: tuple[str, ...] = ()
+    """Names of the columns by one of which rows may come sorted."""
     parts: dict[str, Float64] = field(default_factory=dict)
     """Time in µs of each row by part, of a list of steps."""
 
@@ -243,4 +245,5 @@ def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_ra
         return RowGraphics(bars, odd=odd_steps(table, devices), parts=part_times(table, devices))
     times = None if is_of_range else step_times(trace, pane, by, table)
     steps = None if times is None else StepTimes(tuple(step_labels(trace)), times)
-    return RowGraphics(bars, row_families(trace, pane, by, table), steps)
+    sorts = () if PANES[pane].has_own_order else bars
+    return RowGraphics(bars, row_families(trace, pane, by, table), steps, sorts=sorts)

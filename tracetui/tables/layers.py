@@ -141,6 +141,7 @@ PANE = Pane(
         Grouping("purpose", "purpose median_us pct kernels kind series layers p95_us max_us min_us runs"),
         Grouping("kernel", "index short_name median_us pct op kind variant series family p95_us max_us min_us calls"),
     ),
+    has_own_order=True,
     bars="median_us",
     is_in_time_order=False,
     keeps_order=True,
