@@ -121,8 +121,11 @@ def drawn_columns(
         after = "batch" if "batch" in table else "steps"
         pieces = partial(serving_bars.pieces, table)
         drawn.insert(0, DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2))
-    if graphics.parts and "period_us" in shown:
-        drawn += step_columns(graphics.parts, graphics.odd, cells)
+    names = set(shown)
+    if graphics.parts and "period_us" in names:
+        # What the list has as text is not drawn once more.
+        odd = [] if "off_median" in names else graphics.odd
+        drawn += step_columns(graphics.parts, odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
         drawn.append(_steps_column(graphics.steps))
     return drawn

@@ -10,8 +10,10 @@ from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import step_exposure, step_spans
 from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import idle_within, step_periods
+from tracetui.linking.step_kinds import partial_steps, step_kinds
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool
+from tracetui.model.results import kept
 from tracetui.model.table import Table
 from tracetui.model.trace import Float64, Trace
 
@@ -102,8 +104,18 @@ def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list
             # What grew explains the step, the rest follows from it.
             listed.sort(key=lambda each: (each[1] < 0, -abs(each[1])))
             change = float(length[row]) / middle - 1 if middle else 0.0
+            if not listed and abs(change) > ODD_SHARE:
+                # Longer by several parts, of which none is off by itself: the largest stands for them.
+                listed = [max(differences, key=lambda each: each[1] * change)]
             odd[row] = OddStep(row, change, tuple(listed))
     return odd
+
+
+@kept
+def odd_steps_of(trace: Trace) -> list[OddStep | None]:
+    """Differences of each of `steps(trace)` from the others of its kind, as `odd_steps` has them of the pane."""
+    kinds = np.array([kind or "" for kind in step_kinds(trace).kind])
+    return odd_among(step_parts(trace), kinds, ~partial_steps(trace))
 
 
 def scale_of_bars(lengths: Sequence[float]) -> float:

@@ -28,10 +28,12 @@ from tracetui.linking.steps import PROFILER_STEP, launched_by_window, steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, in_runs, is_among
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.quantities import duration
 from tracetui.model.table import DOUBTFUL, NULL, Column, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.operators.views import idle_view_rows
 from tracetui.tables.occupancy import queries
+from tracetui.tables.odd_steps import odd_steps_of
 
 FOUND_BY_HELP = "How the steps were found; ~ where that is a guess."
 
@@ -88,6 +90,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             *_periods(trace, picked),
             numbers(col.PARTIAL, partial_steps(trace)[picked]),
             *_judged(trace, picked),
+            *_off_median(trace, picked),
             *_utilisation(trace, picked),
             texts(col.FINGERPRINT, _fingerprints(trace, rows[is_kernel], kernels)),
             *_found_by(trace, picked),
@@ -105,7 +108,8 @@ PANE = Pane(
     table=step_table,
     columns=(
         "step kind requests tokens thread period_us gpu_span_us dur_us kernels gpu_busy_us gpu_idle_us verdict "
-        "idle_pct mfu_pct flops_known_pct exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches "
+        "idle_pct to_median off_median mfu_pct flops_known_pct "
+        "exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches "
         "copies view_ops occupancy_queries cpu_ops gpu_others_us fingerprint start_us graph_replays after_us "
         "gpu_period_us idle_between_us between_us exposed_us kind_from"
     ),
@@ -292,6 +296,24 @@ def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
             np.array([v.exposed_comm if v else 0 for v in verdicts], np.int64),
             null=np.array([v is None for v in verdicts], bool),
         ),
+    )
+
+
+def _off_median(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """The change of each step's length against the median of its kind, and the parts that are off; null of few."""
+    odd = [odd_steps_of(trace)[index] for index in picked.tolist()]
+    words = [
+        ", ".join(f"{name} {'+' if us >= 0 else '−'}{duration(1000 * abs(us))}" for name, us in each.parts)
+        if each
+        else None
+        for each in odd
+    ]
+    return (
+        numbers(
+            col.TO_MEDIAN.but(help="Its period by the median of its kind; without a GPU its time on the CPU."),
+            [1 + each.change if each else np.nan for each in odd],
+        ),
+        texts(col.OFF_MEDIAN, [each or None for each in words]),
     )
 
 
