@@ -11,7 +11,7 @@ from tracetui.drawing.drawn_columns import (
     part_pieces,
     step_part_cells,
 )
-from tracetui.drawing.format import evidence_parts
+from tracetui.drawing.format import cell_at, evidence_parts
 from tracetui.drawing.hues import Hue
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model import columns as col
@@ -94,3 +94,8 @@ def test_a_first_step_far_longer_than_the_others_is_not_the_scale_of_their_bars(
     lengths: list[float], scale: float
 ) -> None:
     assert scale_of_bars(lengths) == scale
+
+
+def test_a_factor_has_two_decimals_on_both_sides_of_one() -> None:
+    column = numbers(col.TO_MEDIAN, np.array([0.994, 1.004, 2.5]))
+    assert [cell_at(column, row) for row in range(3)] == ["0.99", "1.00", "2.50"]

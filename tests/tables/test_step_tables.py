@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.app import training
-from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
 from tracetui.health import health_table
@@ -163,6 +163,12 @@ def test_parts_below_a_twentieth_of_the_step_are_usual() -> None:
     assert odd is not None and odd.parts == ()
 
 
+def test_a_step_that_is_longer_by_several_small_parts_is_odd() -> None:
+    """A sixteenth longer, with no part off by a twentieth: unmarked it would stand below shorter steps that are."""
+    odd = odd_steps(_steps([100, 100, 108], [0, 0, 0], [100, 100, 105]))[2]
+    assert odd is not None and round(odd.change, 3) == 0.065 and odd.parts == (("compute", 8.0),)
+
+
 def test_each_kind_has_a_median_of_its_own() -> None:
     """A prefill among decodes is another kind of step, and one alone cannot be compared."""
     table = _steps([10, 10, 10, 500], [0] * 4, [1] * 4, ["decode", "decode", "decode", "prefill"])
@@ -179,3 +185,16 @@ def test_without_a_gpu_the_cpu_time_is_the_only_part() -> None:
     assert list(part_times(table)) == ["CPU"]
     odd = odd_steps(table)[2]
     assert odd is not None and odd.parts == (("CPU", 10.0),)
+
+
+def test_the_table_of_steps_has_what_the_screen_draws() -> None:
+    """A step chosen alone is compared with all others, too."""
+    events: list[Event] = []
+    for number, dur in enumerate((100, 100, 100, 150)):
+        at = 1_000_000 * number
+        events += [step(number, at, 900_000), op("aten::mm", at, 1_000), launch(at + 10, 100, number + 1)]
+        events.append(kernel("gemm", at + 1_000, 1_000 * dur, correlation=number + 1))
+    trace = make_trace(events)
+    whole, alone = PANES["steps"].build(trace), PANES["steps"].build(trace, 3)
+    assert whole["off_median"].cell(3) == alone["off_median"].cell(0) == "compute +50.0 µs"
+    assert alone["to_median"].cell(0) == pytest.approx(1.05)

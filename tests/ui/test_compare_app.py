@@ -19,6 +19,7 @@ from tracetui.ui import open_comparison
 from tracetui.ui.app import MAX_SCREENS, TraceApp
 from tracetui.ui.base.keys import all_commands
 from tracetui.ui.compare.compare_view import CompareScreen
+from tracetui.ui.compare.shown_part import ShownPart
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.trace.marks import ComparePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
@@ -154,9 +155,11 @@ async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[i
 
 
 async def both_steps_begin_at_the_same_cell(app: Compared, pilot: Pilot[int]) -> None:
-    for key in ("left_square_bracket", "left_square_bracket", "right_curly_bracket"):
-        await pilot.press(key)
-        await settle(pilot)
+    first, second = (ShownPart(side, 0) for side in app.view.compared.sides)
+    app.view.show_parts((first, second))
+    await settle(pilot)
+    await pilot.press("right_curly_bracket")
+    await settle(pilot)
     assert [part.number for part in app.view.compared.parts] == [2, 3]
     windows = [lanes.window for lanes in app.view.timelines.lanes]
     cells = []

@@ -5,7 +5,7 @@ from textual.app import App, ComposeResult
 
 from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
-from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed
+from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed, sorting_column
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
 from tracetui.ui.widgets.table_view import TableView
 
@@ -158,11 +158,19 @@ def test_a_kind_that_is_unknown_everywhere_takes_no_room() -> None:
         assert ("kind" in shown) == ("decode" in kind)
 
 
-async def test_the_order_that_a_table_comes_in_has_an_arrow() -> None:
+async def test_numbers_that_happen_to_be_in_order_have_no_arrow() -> None:
+    """Only a column that sorts the rows by declaration, or that the user chose."""
     app = Listing(table_of(50))
     async with app.run_test(size=(60, 12)) as pilot:
         await pilot.pause()
-        assert "index▴" in app.lines[0]
+        assert "▴" not in app.lines[0] and "▾" not in app.lines[0]
+
+
+def test_the_time_by_which_a_table_comes_sorted_has_the_arrow() -> None:
+    falling = np.arange(9, 0, -1) * 1000
+    layout = layout_of("kernels", Table((numbers(col.CALLS, falling), micros(col.TOTAL_US, falling))))
+    assert sorting_column(layout, ("total_us",)) == ("total_us", True)
+    assert sorting_column(layout, ()) == (None, False)
 
 
 async def test_sentences_below_the_rows_are_shown_as_far_as_they_have_room() -> None:

@@ -100,6 +100,8 @@ class RowGraphics:
     steps: StepTimes | None = None
     odd: list[OddStep | None] = field(default_factory=list)
     """How each row differs from the others, of a list of steps."""
+    sorts: tuple[str, ...] = ()
+    """Names of the columns by one of which rows may come sorted."""
     parts: dict[str, Float64] = field(default_factory=dict)
     """Time in µs of each row by part, of a list of steps."""
 
@@ -121,8 +123,11 @@ def drawn_columns(
         after = "batch" if "batch" in table else "steps"
         pieces = partial(serving_pieces, table)
         drawn.insert(0, DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2))
-    if graphics.parts and "period_us" in shown:
-        drawn += step_columns(graphics.parts, graphics.odd, cells)
+    names = set(shown)
+    if graphics.parts and "period_us" in names:
+        # What the list has as text is not drawn once more.
+        odd = [] if "off_median" in names else graphics.odd
+        drawn += step_columns(graphics.parts, odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
         drawn.append(_steps_column(graphics.steps))
     return drawn
@@ -245,7 +250,8 @@ def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_ra
         return RowGraphics(bars, odd=odd_steps(table, devices), parts=part_times(table, devices))
     times = None if is_of_range else step_times(trace, pane, by, table)
     steps = None if times is None else StepTimes(tuple(step_labels(trace)), times)
-    return RowGraphics(bars, row_families(trace, pane, by, table), steps)
+    sorts = () if PANES[pane].has_own_order else bars
+    return RowGraphics(bars, row_families(trace, pane, by, table), steps, sorts=sorts)
 
 
 class ServingKind(NamedTuple):

@@ -84,7 +84,7 @@ def _form(spec: ColumnSpec) -> Callable[[float], str]:
 
     def plain(value: float) -> str:
         if isinstance(value, float):
-            return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
+            return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
         return whole(value)
 
     return plain

@@ -29,7 +29,7 @@ from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 from tracetui.serving.cost_tables import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
-from tracetui.tables.step_table import COMPUTE, CPU, odd_among, step_parts
+from tracetui.tables.step_table import COMPUTE, CPU, odd_steps_of, step_parts
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""
@@ -145,9 +145,8 @@ def held_up_step(scope: Scope) -> Iterator[Finding]:
     parts = step_parts(trace)
     if CPU in parts and all_steps.is_served:
         return
-    kinds = np.array([kind or "" for kind in step_kinds(trace).kind])
     worst, lost = None, MIN_LOST_SHARE * scope.time / 1000
-    for off in odd_among(parts, kinds, ~partial_steps(trace))[1:]:
+    for off in odd_steps_of(trace)[1:]:
         if off is not None and off.change >= MIN_LOST_CHANGE and off.lost > lost:
             worst, lost = off, off.lost
     if worst is None:

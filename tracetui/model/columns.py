@@ -751,6 +751,13 @@ ODD = ColumnSpec(
     width=18,
 )
 OF = ColumnSpec("of", "of op", "The operator that was counted.")
+OFF_MEDIAN = ColumnSpec(
+    "off_median",
+    "Δ median",
+    "The parts of its period that are off the median of its kind.",
+    width=24,
+    text=TextKind.PROSE,
+)
 OFFENDER = ColumnSpec("offender", "offender", "How it begins.", width=40, grow=1, text=TextKind.NAME)
 OLDER = ColumnSpec("older", "before", "Bytes of it from before the history.", unit="bytes", detail=1)
 OLDEST_US = ColumnSpec(

@@ -62,6 +62,8 @@ class Pane:
     """True where the cursor follows the time of the selection; elsewhere it stays where it was left."""
     is_of_names: bool = False
     """True where a row stands for all slices of a name rather than for one."""
+    has_own_order: bool = False
+    """True where rows stand by place, kind or tree: a column whose numbers happen to fall does not sort them."""
     keeps_order: bool = False
     """True where columns that are details in other panes keep the place that `columns` gives them."""
 

@@ -64,7 +64,7 @@ kernel hides copies, as in exposed communication (R3.30).
 BETWEEN_KERNELS = "between kernels"
 """Idle time too short to be a gap."""
 MAKING = "computing …"
-WAITS, OTHER_CPU, OPERATORS = "waits for the GPU", "Python, other", "operators"
+WAITS, OTHER_CPU, OPERATORS = "waits for the GPU", "Python or unknown", "operators"
 
 
 @frozen(eq=True)

@@ -152,6 +152,7 @@ PANE = Pane(
             ),
         ),
     ),
+    has_own_order=True,
     bars="median_us",
     of_step=False,
     is_in_time_order=False,

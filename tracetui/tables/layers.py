@@ -26,7 +26,7 @@ from tracetui.linking.trees import lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, union
 from tracetui.model.pane import Grouping, Pane
-from tracetui.model.quantities import duration
+from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
@@ -70,7 +70,7 @@ _SHARES = (
 
 NO_LAYERS = (
     f"No layers were found: no sequence of kernels could be told that repeats {MIN_REPEATS} times or more within a "
-    f"step and holds {MIN_COVERED_SHARE:.0%} of its kernels or of their time."
+    f"step and holds {rounded_percent(100 * MIN_COVERED_SHARE)} of its kernels or of their time."
 )
 NO_LAYERS_IN_RANGE = "Nothing in this range of time belongs to a step in which layers were found."
 ABOUT_LAYERS = "A layer is the n-th repeat of a sequence of kernels within a step"
@@ -126,7 +126,8 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     modules = (name for rows in _series(parts, kept) for name in _modules(trace, parts, rows).values())
     is_named = any(name is not None for name in modules)
     note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
-    return Table(table.columns, table.slices, " ".join([note, *_alternations(trace, parts, kept)]))
+    even = _even(parts, kept) if by is None else ()
+    return Table(table.columns, table.slices, " ".join([note, *even, *_alternations(trace, parts, kept)]))
 
 
 PANE = Pane(
@@ -150,6 +151,7 @@ PANE = Pane(
         Grouping("purpose", "purpose median_us pct kernels kind series layers p95_us max_us min_us runs"),
         Grouping("kernel", "index short_name median_us pct op kind variant series family p95_us max_us min_us calls"),
     ),
+    has_own_order=True,
     bars="median_us",
     is_in_time_order=False,
     keeps_order=True,
@@ -627,6 +629,13 @@ def _longest(parts: LayerParts, groups: _Samples) -> Int64:
     """The first kernel of the longest part of each group."""
     longest = np.array([rows[np.argmax(parts.dur[rows])] for rows in groups.rows], np.int64)
     return parts.kernels[parts.first[longest]] if len(longest) else longest
+
+
+def _even(parts: LayerParts, kept: Int64) -> Iterator[str]:
+    """The sentence that layers were compared and none is odd; none where one is, or nothing can be compared."""
+    series = [rows for rows in _series(parts, kept) if len(distinct(parts.layer[rows])) > 1]
+    if series and not any(_odd(parts, rows) for rows in series):
+        yield f"No layer is odd: the time of each is within a factor of {MIN_ODD_RATIO:g} of the median of all."
 
 
 def _odd(parts: LayerParts, rows: Int64) -> str | None:

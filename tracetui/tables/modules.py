@@ -93,6 +93,7 @@ PANE = Pane(
         Grouping("function"),
         Grouping("call"),
     ),
+    has_own_order=True,
     bars="gpu_us cpu_us",
     is_in_time_order=False,
 )

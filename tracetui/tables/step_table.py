@@ -32,6 +32,8 @@ from tracetui.linking.steps import PROFILER_STEP, launched_by_window, steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, in_runs, is_among
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.quantities import duration
+from tracetui.model.results import kept
 from tracetui.model.table import DOUBTFUL, NULL, Column, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.operators.views import idle_view_rows
@@ -92,6 +94,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             *_periods(trace, picked),
             numbers(col.PARTIAL, partial_steps(trace)[picked]),
             *_judged(trace, picked),
+            *_off_median(trace, picked),
             *_utilisation(trace, picked),
             texts(col.FINGERPRINT, _fingerprints(trace, rows[is_kernel], kernels)),
             *_found_by(trace, picked),
@@ -109,7 +112,8 @@ PANE = Pane(
     table=step_table,
     columns=(
         "step kind requests tokens thread period_us gpu_span_us dur_us kernels gpu_busy_us gpu_idle_us verdict "
-        "idle_pct mfu_pct flops_known_pct exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches "
+        "idle_pct to_median off_median mfu_pct flops_known_pct "
+        "exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches "
         "copies view_ops occupancy_queries cpu_ops gpu_others_us fingerprint start_us graph_replays after_us "
         "gpu_period_us idle_between_us between_us exposed_us kind_from"
     ),
@@ -299,6 +303,24 @@ def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     )
 
 
+def _off_median(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """The change of each step's length against the median of its kind, and the parts that are off; null of few."""
+    odd = [odd_steps_of(trace)[index] for index in picked.tolist()]
+    words = [
+        ", ".join(f"{name} {'+' if us >= 0 else '−'}{duration(1000 * abs(us))}" for name, us in each.parts)
+        if each
+        else None
+        for each in odd
+    ]
+    return (
+        numbers(
+            col.TO_MEDIAN.but(help="Its period by the median of its kind; without a GPU its time on the CPU."),
+            [1 + each.change if each else np.nan for each in odd],
+        ),
+        texts(col.OFF_MEDIAN, [each or None for each in words]),
+    )
+
+
 def _utilisation(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     """MFU, and the share of the GPU time that it rests on."""
     used = step_utilisation(trace)
@@ -445,8 +467,18 @@ def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list
             # What grew explains the step, the rest follows from it.
             listed.sort(key=lambda each: (each[1] < 0, -abs(each[1])))
             change = float(length[row]) / middle - 1 if middle else 0.0
+            if not listed and abs(change) > ODD_SHARE:
+                # Longer by several parts, of which none is off by itself: the largest stands for them.
+                listed = [max(differences, key=lambda each: each[1] * change)]
             odd[row] = OddStep(row, change, tuple(listed))
     return odd
+
+
+@kept
+def odd_steps_of(trace: Trace) -> list[OddStep | None]:
+    """Differences of each of `steps(trace)` from the others of its kind, as `odd_steps` has them of the pane."""
+    kinds = np.array([kind or "" for kind in step_kinds(trace).kind])
+    return odd_among(step_parts(trace), kinds, ~partial_steps(trace))
 
 
 def scale_of_bars(lengths: Sequence[float]) -> float:

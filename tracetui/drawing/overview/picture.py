@@ -208,6 +208,9 @@ class Picture:
         overview = self.overview
         scope = f"{overview.title} · {three_digits(overview.ns)}"
         titles = [f"{self._where_title} · {words}" for words in (length_words(overview), scope)]
+        if not overview.has_gpu and self.of("op"):
+            # The bar of operators has another base than that of the CPU: what they take themselves.
+            titles = [f"{words} · ops by own CPU time" for words in titles] + titles
         for _, entry in self.of("mfu"):
             mfu = f"MFU {'≥ ' * (entry.key == 'bound')}{rounded_percent(100 * (entry.share or 0))}"
             titles = [f"{words} · {mfu}" for words in (*titles, scope)] + titles

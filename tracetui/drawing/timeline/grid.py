@@ -339,8 +339,7 @@ class TimelineGrid:
                 int(trace.slices.start[activity]),
                 int(launch_delay(trace, np.array([activity]))[0]),
             )
-            first_idle = self.timeline_index.idle_track(0)
-            idle = [number for number in between if lines[number].track >= first_idle]
+            idle = [number for number in between if self.timeline_index.idle_of(lines[number].track) >= 0]
             line.draw(frame, view.window, [number + self.axis_lines for number in idle], colours)
 
     def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
@@ -505,7 +504,7 @@ class TimelineGrid:
 
         A counter of a GPU has its value at the selection, the others and those without one the highest of all.
         """
-        idle = track - self.timeline_index.idle_track(0)
+        idle = self.timeline_index.idle_of(track)
         if idle >= 0:
             return shorten(single_width(clean(f"{self.timeline_index.idles[idle].device} idle")), room)
         curve = self.timeline_index.curves[track - self.timeline_index.counter_track(0)]

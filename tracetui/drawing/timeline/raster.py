@@ -303,6 +303,11 @@ class TimelineIndex:
         """The track of the idle time of a device."""
         return self._slice_tracks + len(self.curves) + number
 
+    def idle_of(self, track: int) -> int:
+        """Number of the device whose idle time a track is, -1 for any other track."""
+        number = track - self.idle_track(0)
+        return number if 0 <= number < len(self.idles) else -1
+
     def show_idle(self, blocks: IdleBlocks) -> None:
         """Take the idle time of all devices, so that it is drawn from now on."""
         for band in self.idles:
@@ -416,8 +421,7 @@ class TimelineIndex:
 
         Of idle time it is the work that ended it.
         """
-        idle = track - self.idle_track(0)
-        if 0 <= idle < len(self.idles):
+        if (idle := self.idle_of(track)) >= 0:
             return self.idles[idle].work_after(start_ns, end_ns)
         if not 0 <= track < self._slice_tracks:
             return -1

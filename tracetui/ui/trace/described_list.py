@@ -61,7 +61,8 @@ MIN_LABEL = 24
 """Cells of a name below which a longer one has a line of its own."""
 BAR_SHARE = 5
 """Cells of the details for each cell of a bar."""
-_LEFT_OUT = ("id", "jump", "name", "title", "evidence", "advice", "key", "depth", "path")
+_LEFT_OUT = ("id", "jump", "name", "title", "evidence", "advice", "key", "depth", "path",
+             "off_median")  # fmt: skip
 """Columns that are no fact about a row: what it is called, and what has a line of its own."""
 
 Lines = Callable[[int], Sequence[DetailLine]]

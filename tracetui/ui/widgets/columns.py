@@ -106,16 +106,13 @@ def _direction(column: Column) -> int:
     return 1 if (steps >= 0).all() else -1 if (steps <= 0).all() else 0
 
 
-def sorting_column(layout: list[ShownColumn], main: tuple[str, ...] = ()) -> tuple[str | None, bool]:
-    """The column that the rows of a table are sorted by, and whether descending.
+def sorting_column(layout: list[ShownColumn], main: tuple[str, ...]) -> tuple[str | None, bool]:
+    """The column that the rows of a table come sorted by, and whether descending: one of `main`, the largest first.
 
-    Of several that is one of the `main` columns, and else one in which the largest is first.
+    Any other column may be in order by chance.
     """
-    ordering = sorted(
-        (column for column in layout if column.direction),
-        key=lambda column: (column.direction, column.spec.name not in main),
-    )
-    return (ordering[0].spec.name, ordering[0].direction < 0) if ordering else (None, False)
+    ordering = [column.spec.name for column in layout if column.direction < 0 and column.spec.name in main]
+    return (ordering[0], True) if ordering else (None, False)
 
 
 def measured(column: Column, title: str) -> ShownColumn:

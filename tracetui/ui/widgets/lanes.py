@@ -488,7 +488,7 @@ class LanesView(Surface, can_focus=True):
         begin, end = self._current().pan(x - left).edges(1).tolist()
         track, index = lines[number].track, self._grid.timeline_index
         row = index.slice_at(track, begin, end)
-        if row >= 0 and track >= index.idle_track(0):
+        if row >= 0 and index.idle_of(track) >= 0:
             self.post_message(self.Selected(row, self, is_gap=True))
         elif row < 0 and self.is_range_open:
             self.post_before_redraw(self.RangeDrawn(None, self._time_of(x)))

@@ -186,7 +186,7 @@ class TableView(Scroller, can_focus=True):
         self.states, self._graphics = states, graphics or RowGraphics()
         self.table, self.order, self.note = table, order, note
         before, self._layout = self._layout, self._layout_of(pane, table, by) if table is not None else []
-        self._sort = sort if sort[0] is not None else sorting_column(self._layout, self._graphics.bars)
+        self._sort = sort if sort[0] is not None else sorting_column(self._layout, self._graphics.sorts)
         if [column.spec.name for column in before] != [column.spec.name for column in self._layout]:
             self._skipped = 0
         self._fit()
