@@ -47,7 +47,7 @@ def test_the_queue_is_full_at_a_thousand_launches(others, cause):
     assert cause_of(launch(BEGIN, 150_000, 2), BEGIN + 150_000, *queued, *later) == cause
 
 
-@pytest.mark.parametrize(("wait", "cause"), [(30_000, "launch latency"), (30_001, "unknown (queued)")])
+@pytest.mark.parametrize(("wait", "cause"), [(30_000, "launch latency"), (30_001, "scheduling")])
 def test_three_times_the_usual_latency_is_ordinary(wait, cause):
     assert cause_of(launch(20_000, 5_000, 2), BEGIN + wait) == cause
 
@@ -136,10 +136,10 @@ def test_a_copy_holds_up_the_thread_that_is_still_in_its_call(kind, end, thread,
 @pytest.mark.parametrize(
     ("wait", "cause"),
     [
-        (5_000, "unknown (queued)"),  # before the launch before it on this stream
+        (5_000, "scheduling"),  # before the launch before it on this stream
         (20_000, "stream dependency"),  # as that launch begins
         (25_000, "stream dependency"),
-        (40_000, "unknown (queued)"),  # as this launch begins
+        (40_000, "scheduling"),  # as this launch begins
     ],
 )
 def test_the_thread_told_the_stream_to_wait_between_two_launches_for_it(wait, cause):

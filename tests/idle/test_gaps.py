@@ -162,7 +162,7 @@ def test_a_moment_goes_to_the_first_sort_that_covers_it() -> None:
         )
     )
     assert row["cause"] == "optimizer"
-    assert row["shares"] == "optimizer 67 %, memory management 22 %, unknown (queued) 11 %"
+    assert row["shares"] == "optimizer 67 %, memory management 22 %, scheduling 11 %"
 
 
 def test_the_profilers_own_last_wait_is_no_host_sync() -> None:
@@ -184,9 +184,9 @@ def test_what_waits_after_its_launch() -> None:
     early = launch(20_000, 5_000, 2)
     told = Event("cudaStreamWaitEvent", 15_000, 1_000, Kind.RUNTIME)
     other = Event("cudaStreamWaitEvent", 15_000, 1_000, Kind.RUNTIME, ("1", "2"))
-    assert the_gap(waiting_for(call=early))["cause"] == "unknown (queued)"
+    assert the_gap(waiting_for(call=early))["cause"] == "scheduling"
     assert the_gap(waiting_for(told, call=early))["cause"] == "stream dependency"
-    assert the_gap(waiting_for(other, call=early))["cause"] == "unknown (queued)"
+    assert the_gap(waiting_for(other, call=early))["cause"] == "scheduling"
     assert the_gap(waiting_for(call=early, start=1_020_000))["cause"] == "launch latency"
 
 

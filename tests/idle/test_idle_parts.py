@@ -123,7 +123,7 @@ def test_an_id_below_all_recorded_calls_was_launched_before_the_capture():
     assert parts_of(unlaunched(9, 2_500 * US))[0] == ("before the capture", 900)
 
 
-@pytest.mark.parametrize(("called", "cause"), [(900 * US, "before the capture"), (1_100 * US, "unknown (queued)")])
+@pytest.mark.parametrize(("called", "cause"), [(900 * US, "before the capture"), (1_100 * US, "scheduling")])
 def test_the_first_activity_of_a_stream_may_wait_for_what_was_launched_before_the_capture(called, cause):
     trace = make_trace(
         [

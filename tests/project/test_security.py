@@ -21,7 +21,7 @@ TEXT_ONLY = "urllib.parse"
 ALLOWED = {
     "socket": {"attach_listener.py", "perfetto.py"},
     "http": {"perfetto_server.py"},
-    "subprocess": {"report_export.py", "exports.py", "series.py", "history.py"},
+    "subprocess": {"database.py", "exports.py", "series.py", "history.py"},
     "multiprocessing": {"rank_reading.py"},
 }
 """The server on this machine; tmux, to which text is given to copy; git, which tells the order of commits; the command

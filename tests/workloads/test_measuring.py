@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tracetui_workloads.recording.devices import choose
-from tracetui_workloads.verifying.measuring import (
+from tracetui_workloads.verifying.verifier import (
     FEWEST_BLOCKS,
     MAX_BLOCKS,
     Contender,

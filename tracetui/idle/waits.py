@@ -191,7 +191,7 @@ WORDS = (
     "launch latency",
     "inside a graph",
     "stream dependency",
-    "unknown (queued)",
+    "scheduling",
     "not recorded?",
     "before the capture",
     "unknown",
@@ -202,7 +202,6 @@ _STABLE_NAMES = {
     Cause.STALLED: "stalled_thread",
     Cause.LONG_GAP: "no_op_or_call",
     Cause.STREAM: "waits_for_a_stream",
-    Cause.SCHEDULING: "scheduling",
 }
 KEYS = tuple(
     f"idle_{_STABLE_NAMES.get(cause) or re.sub('[^a-z]+', '_', WORDS[cause].lower()).strip('_')}_us" for cause in Cause

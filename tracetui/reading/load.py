@@ -82,7 +82,7 @@ def load(
     """
     stop = cancelled or (lambda: False)
     if is_report(path):
-        from tracetui.reading.nsight.report_export import exported
+        from tracetui.reading.nsight.database import exported
 
         return replace(
             load(exported(path, stop), progress, cancelled), label=Path(path).name, path=os.path.abspath(path)

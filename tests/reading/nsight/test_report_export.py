@@ -12,14 +12,14 @@ from tests.support.nsight import training
 from tracetui.errors import NotATrace, NotFound, OtherKind
 from tracetui.model.trace import Kind
 from tracetui.reading.load import load
-from tracetui.reading.nsight import report_export
+from tracetui.reading.nsight import database
 
 
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "my run; rm -rf x.nsys-rep"
     path.write_bytes(b"\x01\0\x02\0 anything")
-    monkeypatch.setattr(report_export, "user_cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(database, "user_cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
     return path
