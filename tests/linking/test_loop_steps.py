@@ -74,6 +74,11 @@ def test_one_unlike_the_others_is_left_out_at_the_end_and_forbids_steps_in_the_m
     assert len(steps(loop(mark, 5, {2: 30}))) == 0
 
 
+def test_forward_passes_of_no_duration_are_no_iterations() -> None:
+    events = [e for i in range(4) for e in (op("aten::mm", 100 * i, 10), python("nn.Module: Net_0", 100 * i + 50, 0))]
+    assert len(steps(make_trace(events))) == 0
+
+
 def test_two_optimizers_are_one_iteration() -> None:
     events = [e for i in range(4) for e in iteration(1_000 * i + 100, "optimizer")]
     events += [annotation("Optimizer.step#SGD.step", 1_000 * i + 450, 20) for i in range(4)]

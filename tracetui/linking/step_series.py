@@ -285,9 +285,9 @@ def _by_module(trace: Trace) -> list[StepSeries]:
     python = trace.slices.of_kind(Kind.PYTHON)
     modules = on_busiest_thread(trace.slices, python[is_named(trace, python, lambda name: name.startswith(MODULE))])
     modules = modules[outermost(trace.slices, modules)]
-    if len(modules) < MIN_ITERATIONS:
-        return []
     time = np.bincount(trace.slices.name[modules], trace.slices.dur[modules])
+    if len(modules) < MIN_ITERATIONS or time.max() <= 0:
+        return []
     rows = modules[trace.slices.name[modules] == int(time.argmax())]
     name = trace.name_of(int(rows[0])).removeprefix(MODULE)
     return _series(trace, "modules", rows, trace.window[1], f"the forward pass of `{name}` repeats")
