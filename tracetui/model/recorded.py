@@ -173,8 +173,6 @@ TORCH_PFTRACE = frozenset(Loss) - {Loss.OPERATORS}
 """Losses by torch's encoder of Perfetto files."""
 NSIGHT = frozenset({Loss.MEMORY_EVENTS, Loss.HEADER, Loss.OCCUPANCY_ESTIMATES, Loss.OPERATORS})
 """Losses by Nsight Systems, which knows neither PyTorch nor its operators."""
-LOG = "torch.compile log"
-"""Format, and wrapping, of a log of torch.compile, which is read as the trace that it describes."""
 
 
 # Names of processes in a file of several ranks: `rank 3 · node1 · python 4711`.

@@ -30,10 +30,11 @@ from tracetui.linking.graph_nodes import graph_nodes, refusals
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
 from tracetui.linking.replays import node_id, replays
 from tracetui.model.intervals import Int64, nest_slices
-from tracetui.model.recorded import COMPILE_FACTS, LOG, GraphRecording, GraphScopes
+from tracetui.model.recorded import COMPILE_FACTS, GraphRecording, GraphScopes
 from tracetui.model.results import of_file_results
 from tracetui.model.table import Strings
 from tracetui.model.trace import EventStore, LaneKind, Slices, Trace
+from tracetui.reading.other_files import LOG
 
 FOLDER = "capture_traces"
 """Name of the folder beside a trace."""

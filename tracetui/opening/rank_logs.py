@@ -11,12 +11,12 @@ from pathlib import Path
 from tracetui.errors import TraceError, UsageError
 from tracetui.files import NO_FILE, is_url
 from tracetui.model.quantities import counted
-from tracetui.model.recorded import LOG
 from tracetui.opening.cache_folder import SUMMARIES
 from tracetui.opening.capture_files import is_log, logs_below, logs_in, own_log, rank_in
 from tracetui.opening.rank_reading import SummaryKind, SummaryWork, read_summaries
 from tracetui.ranks.compiling import LOG_VERSION, LogSummary, RankLog, summarise_compile_log
 from tracetui.reading.load import load
+from tracetui.reading.other_files import LOG
 
 LOGS = SummaryKind(SUMMARIES, LOG_VERSION, LogSummary.from_bytes)
 """Summaries of logs, which are not kept in the cache."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tracetui.model import intervals
 from tracetui.model.intervals import Bool, Int64, count_passed
-from tracetui.model.recorded import LOG
 from tracetui.model.table import Strings
 from tracetui.model.trace import (
     DAMAGED_KEYS,
@@ -43,6 +42,7 @@ from tracetui.reading.decode import NO_NAME
 from tracetui.reading.file_layout import FileLayout
 from tracetui.reading.json_repair import Oddity
 from tracetui.reading.lanes import Naming
+from tracetui.reading.other_files import LOG
 from tracetui.reading.source import Source
 from tracetui.reading.spans import SPAN_COLUMNS, Columns, Keys, Spans
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tracetui.errors import NoEvents, NotATrace, NotEnoughMemory
-from tracetui.model.recorded import LOG, MAX_TIME_NS, whole_number
+from tracetui.model.recorded import MAX_TIME_NS, whole_number
 from tracetui.model.table import Strings
 from tracetui.model.trace import Kind, Quality, Trace, is_simulated
 from tracetui.reading import torch
@@ -26,7 +26,7 @@ from tracetui.reading.columns import Collector
 from tracetui.reading.decode import decode_raw
 from tracetui.reading.file_layout import FileLayout, top_keys
 from tracetui.reading.load_progress import PER_EVENT, PER_WINDOW_BYTE, LoadProgress, collector_off, not_enough_memory
-from tracetui.reading.other_files import is_database, is_report
+from tracetui.reading.other_files import LOG, is_database, is_report
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner
 from tracetui.reading.source import Source, open_source

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from tracetui.errors import NotATrace, OtherKind
 
+LOG = "torch.compile log"
+"""Format, and wrapping, of a log of torch.compile, which is read as the trace that it describes."""
 PROBED_BYTES = 1 << 16
 """Bytes at the beginning of a file with which recognition is sure enough."""
 _TORCH_LOG = rb"[VDIWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] "

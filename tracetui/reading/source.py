@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING
 from tracetui.errors import NotATrace, NotFound
 from tracetui.files import is_url, public_url, url_name
 from tracetui.frozen import frozen
-from tracetui.model.recorded import LOG
 from tracetui.reading.load_progress import MemoryBudget
-from tracetui.reading.other_files import PROBED_BYTES, is_compile_log, is_snapshot, refuse_other_content
+from tracetui.reading.other_files import LOG, PROBED_BYTES, is_compile_log, is_snapshot, refuse_other_content
 from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 
