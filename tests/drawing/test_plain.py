@@ -37,7 +37,7 @@ def test_a_pane_is_lines_of_names_and_values(capsys, pane):
     assert lines[0] == f"{pane}{step} of mlp_eager_cpu.json.gz"
     assert not DRAWN.search("\n".join(lines))
     body = [line for line in lines[1:] if line and not re.fullmatch(r"row \d+", line)]
-    prose = [line for line in body if not re.match(r"[\w %/,<>()]+( \(doubtful\))?: \S", line)]
+    prose = [line for line in body if not re.match(r"[\w× %/,<>()]+( \(doubtful\))?: \S", line)]
     # Only the pane's own remarks are sentences.
     assert all(line.endswith(".") for line in prose)
 

@@ -28,6 +28,8 @@ from tracetui.writing.selection import Wanted
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 PERIODS = {"period_us", "gpu_idle_us", "idle_pct", "mfu_pct"}
 """Columns that rest on the end of the step before, which a part of a trace does not have."""
+OF_OTHER_STEPS = {"to_median", "off_median"}
+"""Columns that compare a step with all others."""
 COMPARED = ("kernels", "ops", "launches", "gaps", "views", "occupancy", "steps", "roofline")
 TIMES = ("start_us", "launch_start_us", "gpu_start_us", "gpu_end_us")
 STEPPED = (
@@ -74,13 +76,14 @@ def raw_events(trace):
 
 
 def rows_of(trace, pane, step, shift):
-    """The names of a pane's columns, and its rows with the times that they have in the whole trace.
+    """The names of a pane's columns that other steps do not change, and its rows with the times of the whole trace.
 
     Order is left out, for ties have none.
     """
     table = PANES[pane].build(trace, step=step, by=None)
-    cells = [cells_of(column, shift if column.name in TIMES else 0) for column in table.columns]
-    return table.column_names, Counter(zip(*cells, strict=True))
+    columns = [column for column in table.columns if column.name not in OF_OTHER_STEPS]
+    cells = [cells_of(column, shift if column.name in TIMES else 0) for column in columns]
+    return [column.name for column in columns], Counter(zip(*cells, strict=True))
 
 
 def test_cells_are_those_of_the_table():

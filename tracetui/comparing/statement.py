@@ -177,8 +177,10 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
     elif all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
         measure = "dur_us"
     else:
-        of_pairs = {gpu_measure(totals) for totals in every}
-        measure = next(each for each in ("period_us", "gpu_span_us", "gpu_busy_us") if each in of_pairs)
+        # Of several sides some may be no steps, which have no period.
+        of_pairs = {gpu_measure(totals) for totals in every} | {"gpu_busy_us"}
+        known = [each for each in ("period_us", "gpu_span_us", "gpu_busy_us") if each in of_pairs]
+        measure = next(each for each in known if all(each in measures(side) for side in sides))
     names = side_names(sides)
     ratios = tuple(_ratio(first, other, totals, measure, ops) for other, totals in zip(others, every, strict=True))
     pairs = []
