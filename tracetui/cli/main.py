@@ -29,9 +29,6 @@ from tracetui.errors import TracetuiError, UsageError
 from tracetui.files import is_url, public_url
 from tracetui.text import clean
 
-# At its end Python looks for cycles in all that was imported, three times; the system takes the memory back anyway.
-atexit.register(gc.freeze)
-
 # Ends a command in order when a signal asks it to: partial files are removed and the terminal is as it was.
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -205,6 +202,9 @@ exit codes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors become one sentence on standard error."""
+    if argv is None:
+        # A process of its own would look for cycles at its end in all that was imported, three times.
+        atexit.register(gc.freeze)
     # What a URL holds of passwords and signatures is seen by what fetches it, and by no message.
     words = []
     for word in sys.argv[1:] if argv is None else argv:
