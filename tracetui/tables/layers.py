@@ -125,9 +125,13 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     table = {None: _by_part, "layer": _by_layer, "purpose": _by_purpose, "kernel": _by_kernel}[by](trace, parts, kept)
     modules = (name for rows in _series(parts, kept) for name in _modules(trace, parts, rows).values())
     is_named = any(name is not None for name in modules)
-    note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
-    even = _even(parts, kept) if by is None else ()
-    return Table(table.columns, table.slices, " ".join([note, *even, *_alternations(trace, parts, kept)]))
+    sentences = [_note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)]
+    compared = [rows for rows in _series(parts, kept) if len(distinct(parts.layer[rows])) > 1] if by is None else []
+    if compared and not any(_odd(parts, rows) for rows in compared):
+        sentences.append(
+            f"No layer is odd: the time of each is within a factor of {MIN_ODD_RATIO:g} of the median of all."
+        )
+    return Table(table.columns, table.slices, " ".join([*sentences, *_alternations(trace, parts, kept)]))
 
 
 PANE = Pane(
@@ -629,13 +633,6 @@ def _longest(parts: LayerParts, groups: _Samples) -> Int64:
     """The first kernel of the longest part of each group."""
     longest = np.array([rows[np.argmax(parts.dur[rows])] for rows in groups.rows], np.int64)
     return parts.kernels[parts.first[longest]] if len(longest) else longest
-
-
-def _even(parts: LayerParts, kept: Int64) -> Iterator[str]:
-    """The sentence that layers were compared and none is odd; none where one is, or nothing can be compared."""
-    series = [rows for rows in _series(parts, kept) if len(distinct(parts.layer[rows])) > 1]
-    if series and not any(_odd(parts, rows) for rows in series):
-        yield f"No layer is odd: the time of each is within a factor of {MIN_ODD_RATIO:g} of the median of all."
 
 
 def _odd(parts: LayerParts, rows: Int64) -> str | None:
