@@ -272,7 +272,7 @@ def _values(side: Side, name: str, known: Mapping[str, Measure]) -> Float64:
     if name in known:
         return known[name].values
     unknown = without_launches(side) if rests_on_launches(name) else np.zeros(len(side), bool)
-    return np.where(unknown | (len(side.activities()[0]) == 0), np.nan, 0.0)
+    return np.where(unknown | (not side.uses_gpu), np.nan, 0.0)
 
 
 def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[str, Measure]:

@@ -245,7 +245,7 @@ def shared_calls(ops: Sequence[Row]) -> float:
 
 def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
     """The sentence that the sides are different programs; empty where they are not."""
-    on_gpu = [len(each.activities()[0]) > 0 for each in (a, b)]
+    on_gpu = a.uses_gpu, b.uses_gpu
     describes = "The numbers below describe each of them, and are no speed-up."
     if not all(on_gpu):
         compiled = any(recording_conditions(each).compiled_parts for each in (a, b))
@@ -332,7 +332,7 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
         yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
     yield from length_sentences(one, other, names)
     yield from _other_kinds(one, other, names)
-    has_gpu = [bool(len(each.activities()[0])) for each in (one, other)]
+    has_gpu = one.uses_gpu, other.uses_gpu
     if has_gpu[0] != has_gpu[1]:
         name = names[0] if has_gpu[0] else names[1]
         yield f"Only {name} ran anything on a GPU: the CPU times measure different things."
@@ -397,7 +397,7 @@ _OF_CLOCK = ("gemm", "attention")
 
 def _other_clock(a: Side, b: Side) -> str:
     """The sentence about one GPU whose kernels all take longer by one factor; empty where that is not so."""
-    if not (len(a.activities()[0]) and len(b.activities()[0])) or a.trace is b.trace:
+    if not (a.uses_gpu and b.uses_gpu) or a.trace is b.trace:
         return ""
     least = MIN_CLOCK_TICKS * shared_tick(a.trace, b.trace, on_gpu=True) / 1000
     rows: list[Row] = list(kernel_changes(a, b).table.rows())

@@ -266,7 +266,7 @@ def mixed_sentences(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> It
     for name, side in zip(names, (a, b), strict=True):
         if is_mixed(side):
             part_groups = groups_of_parts(side)
-            what = "kernels" if len(side.activities()[0]) else "operators"
+            what = "kernels" if side.uses_gpu else "operators"
             counts = [f"{group.count:,}" for group in part_groups]
             each = f"{joined(counts, MAX_NAMED_GROUPS)} {what}"
             each += ", and not the same" if len(set(counts)) < len(counts) else ""
@@ -340,7 +340,7 @@ def _work_sentences(
 ) -> list[str]:
     """The changes of GPU time and CPU time of sides of one kind."""
     measure, cpu = _measure_of_work(totals), _of(totals, "cpu_us")
-    gpu, parts, on_gpu = _of(totals, measure), _parts(a), [len(each.activities()[0]) > 0 for each in (a, b)]
+    gpu, parts, on_gpu = _of(totals, measure), _parts(a), (a.uses_gpu, b.uses_gpu)
     is_judged = not differ_in_length(a, b) and all(on_gpu) == any(on_gpu)
     unit, units = unit_of_work(a, b, totals), work_ratios(a, b, totals)
     if cpu is None:

@@ -118,6 +118,11 @@ class Side:
             return np.where(time_range.touched(slices.start[rows], slices.end[rows]), 0, -1)
         return self._run_of(rows)
 
+    @property
+    def uses_gpu(self) -> bool:
+        """True where a part of it launched a GPU activity."""
+        return len(self.activities()[0]) > 0
+
     def activities(self) -> tuple[Int64, Int64]:
         """The GPU activities of all parts in order of start, and the part of each."""
 

@@ -172,7 +172,7 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
         ops = None
     first, others = sides[0], sides[1:]
     every = [paired(first, other) for other in others]
-    if not all(len(side.activities()[0]) for side in sides):
+    if not all(side.uses_gpu for side in sides):
         measure = "cpu_us"
     elif all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
         measure = "dur_us"
@@ -232,7 +232,7 @@ def _unequal(a: Side, b: Side, ops: Table | None) -> str:
         return "the parts of a side differ: no ratio"
     if differ_in_length(a, b):
         return "ranges of different length: no ratio"
-    if bool(len(a.activities()[0])) != bool(len(b.activities()[0])):
+    if a.uses_gpu != b.uses_gpu:
         return "only one on a GPU: no ratio"
     if size_changes(a, b):
         return "different amounts of work: no ratio"
@@ -497,7 +497,7 @@ def _explanation(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: Total
     story = kernel_story(a, b, totals)
     yield from story.sentences
     yield from further_sentences(a, b, totals, story.saved_bytes)
-    if len(a.activities()[0]) or len(b.activities()[0]):
+    if a.uses_gpu or b.uses_gpu:
         yield from op_sentences_of_gpu(a, b, rows, totals, story.named_ops)
     else:
         yield from op_sentences(a, b, rows, totals)

@@ -198,7 +198,7 @@ def _facts(trace: Trace, whole: Side, view: str) -> DigestFacts:
     tree: Mapping[str, Any] = git if isinstance(git, Mapping) else {}
     place = rank(trace)
     device = " + ".join(sorted({each.name for each in trace.devices if each.name})) or "GPU"
-    if len(whole.activities()[0]) == 0:
+    if not whole.uses_gpu:
         threads = about.get("threads")
         device = f"CPU, {counted(threads, 'thread')}" if isinstance(threads, int) else "CPU"
     began = trace.origin_ns + trace.window[0]
