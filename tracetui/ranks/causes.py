@@ -347,8 +347,7 @@ def _late_rank(
     attributed = waiting.attributed
     blamed = np.bincount(attributed.instance[attributed.late == index], minlength=len(matches.instances)) > 0
     rows = np.flatnonzero((entries.rank == index) & waiting.is_last & blamed[entries.instance])
-    names = name_excess(summaries, matches, rows, excess.median[rows])
-    causes = causes_of(excess, rows, names)
+    causes, names = explained(summaries, matches, excess, rows)
     own = summaries[index]
     mine = attributed.late == index
     caused = np.bincount(attributed.instance[mine], attributed.time[mine], len(matches.instances)).astype(np.float64)
@@ -369,8 +368,14 @@ def _late_rank(
     )
 
 
-def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tuple[str, float], ...]:
-    """Causes with their excess in ns, summed over the collectives that the rank came last to; others are left out."""
+def explained(
+    summaries: Sequence[RankSummary], matches: Matches, excess: StretchExcess, rows: Int64
+) -> tuple[tuple[tuple[str, float], ...], NameExcess]:
+    """Causes with their excess in ns, summed over some entries, the largest first, and the names that ran before these.
+
+    Small causes are left out.
+    """
+    names = name_excess(summaries, matches, rows, excess.median[rows])
     busy = max(float(excess.busy[rows].sum()), 0.0)
     extra = busy * names.extra_share
     sums = {
@@ -382,7 +387,7 @@ def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tu
     }
     largest = max(sums.values())
     kept = [(cause, value) for cause, value in sums.items() if value > 0 and value >= 0.01 * largest]
-    return tuple(sorted(kept, key=lambda each: -each[1]))
+    return tuple(sorted(kept, key=lambda each: -each[1])), names
 
 
 def _late_steps_and_phase(

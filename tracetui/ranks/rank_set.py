@@ -22,15 +22,13 @@ from tracetui.ranks.causes import (
     MIN_RUN_SHARE,
     MIN_TIMES_MEDIAN,
     LateRank,
-    NameExcess,
     PassedOn,
     StretchExcess,
     cause_note,
-    causes_of,
     column_of,
+    explained,
     late_ranks,
     main_causes,
-    name_excess,
     passed_on,
 )
 from tracetui.ranks.clocks import Clocks, find_clocks
@@ -327,13 +325,9 @@ def find_late_host(
     entries = matches.entries
     rows = np.flatnonzero((host[entries.rank] == worst) & blamed[entries.instance])
     excess = StretchExcess.of(summaries, matches, waiting, host[entries.rank] == worst)
-
-    def explained(rows: Int64) -> tuple[tuple[tuple[str, float], ...], NameExcess]:
-        names = name_excess(summaries, matches, rows, excess.median[rows])
-        return causes_of(excess, rows, names), names
-
-    causes, names = explained(rows)
-    of_members = [explained(rows[entries.rank[rows] == member])[0] for member in members.tolist()]
+    causes, names = explained(summaries, matches, excess, rows)
+    of_ranks = (rows[entries.rank[rows] == member] for member in members.tolist())
+    of_members = [explained(summaries, matches, excess, each)[0] for each in of_ranks]
     if causes and not set.intersection(*(set(main_causes(each)) for each in of_members)):
         return None
     return LateHost(
