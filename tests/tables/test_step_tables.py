@@ -16,9 +16,9 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import step_index, within
 from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
-from tracetui.model.table import Table, numbers, texts
+from tracetui.model.trace import Kind
 from tracetui.panes import PANES
-from tracetui.tables.step_table import odd_steps, part_times
+from tracetui.tables.step_table import OddStep, odd_among, odd_steps, parts_of_periods, step_parts
 
 TRACES = {"made": training, "recorded": lambda: loaded(SAMPLES / "mlp_train_cpu.json.gz")}
 SINGLE_ROWS = ("kernels", "launches", "occupancy", "memory", "gaps")
@@ -125,33 +125,26 @@ def test_the_delay_of_a_step_is_that_of_its_own_launches() -> None:
     assert [(row["kernels"], row["launch_delay_us"]) for row in rows] == [(1, 0.3), (2, 0.01)]
 
 
-def _steps(busy: list[float], comm: list[float], idle: list[float], kind: list[str | None] | None = None) -> Table:
-    return Table(
-        (
-            numbers("period_us", np.array(busy) + np.array(idle)),
-            numbers("exposed_comm_us", np.array(comm)),
-            numbers("gpu_idle_us", np.array(idle)),
-            texts("kind", kind or [None] * len(busy)),
-        )
-    )
+def _odd(
+    busy: list[float], comm: list[float], idle: list[float], kind: list[str] | None = None
+) -> list[OddStep | None]:
+    parts = parts_of_periods(np.array(busy) + np.array(idle), np.array(idle), np.array(comm))
+    return odd_among(parts, np.array(kind or [""] * len(busy)), np.ones(len(busy), bool))
 
 
 def test_the_parts_of_a_step_that_overlaps_the_one_before_are_its_period() -> None:
     """Its own work is more than its period, of two devices: the bar, its length and its change are of the period."""
     period, idle = np.array([100.0, 100.0, 140.0]), np.array([10.0, 10.0, 20.0])
-    columns = {"period_us": period, "gpu_busy_us": period + 50, "exposed_comm_us": np.full(3, 200.0)}
-    columns |= {"gpu_idle_us": 2 * idle, "idle_pct": 100 * idle / period}
-    table = Table(tuple(numbers(name, values) for name, values in columns.items()))
-    assert np.sum(list(part_times(table, 2).values()), axis=0).tolist() == [100.0, 100.0, 140.0]
-    assert part_times(table, 2)["idle"].tolist() == [10.0, 10.0, 20.0]
-    odd = odd_steps(table, 2)[2]
+    parts = parts_of_periods(period, idle, np.full(3, 100.0))
+    assert np.sum(list(parts.values()), axis=0).tolist() == [100.0, 100.0, 140.0]
+    assert parts["idle"].tolist() == [10.0, 10.0, 20.0]
+    odd = odd_among(parts, np.zeros(3), np.ones(3, bool))[2]
     assert odd is not None and round(odd.change, 6) == 0.4
 
 
 def test_a_shorter_step_that_communicates_longer_is_odd() -> None:
     """Its length alone says nothing: what grew comes first."""
-    table = _steps([200, 200, 200, 260], [60, 60, 60, 120], [150, 150, 151, 80])
-    usual, _, _, odd = odd_steps(table)
+    usual, _, _, odd = _odd([200, 200, 200, 260], [60, 60, 60, 120], [150, 150, 151, 80])
     assert usual is not None and usual.parts == ()
     assert odd is not None and odd.change < 0
     assert odd.parts == (("comm", 60.0), ("idle", -70.0))
@@ -159,31 +152,29 @@ def test_a_shorter_step_that_communicates_longer_is_odd() -> None:
 
 def test_parts_below_a_twentieth_of_the_step_are_usual() -> None:
     """A part that doubles and is small makes no step odd."""
-    odd = odd_steps(_steps([100, 100, 109], [4, 4, 13], [100, 100, 100]))[2]
+    odd = _odd([100, 100, 109], [4, 4, 13], [100, 100, 100])[2]
     assert odd is not None and odd.parts == ()
 
 
 def test_a_step_that_is_longer_by_several_small_parts_is_odd() -> None:
     """A sixteenth longer, with no part off by a twentieth: unmarked it would stand below shorter steps that are."""
-    odd = odd_steps(_steps([100, 100, 108], [0, 0, 0], [100, 100, 105]))[2]
+    odd = _odd([100, 100, 108], [0, 0, 0], [100, 100, 105])[2]
     assert odd is not None and round(odd.change, 3) == 0.065 and odd.parts == (("compute", 8.0),)
 
 
 def test_each_kind_has_a_median_of_its_own() -> None:
     """A prefill among decodes is another kind of step, and one alone cannot be compared."""
-    table = _steps([10, 10, 10, 500], [0] * 4, [1] * 4, ["decode", "decode", "decode", "prefill"])
-    found = odd_steps(table)
+    found = _odd([10, 10, 10, 500], [0] * 4, [1] * 4, ["decode", "decode", "decode", "prefill"])
     assert found[3] is None
     assert found[0] is not None and found[0].parts == ()
 
 
 def test_without_a_gpu_the_cpu_time_is_the_only_part() -> None:
     """Steps of a trace without GPU differ in their time on the CPU."""
-    nothing = np.full(3, np.nan)
-    names = "period_us", "exposed_comm_us", "gpu_idle_us"
-    table = Table((*(numbers(name, nothing) for name in names), numbers("dur_us", np.array([10.0, 10.0, 20.0]))))
-    assert list(part_times(table)) == ["CPU"]
-    odd = odd_steps(table)[2]
+    lengths = (10_000, 10_000, 20_000)
+    trace = make_trace([step(number, 100_000 * number, dur) for number, dur in enumerate(lengths)])
+    assert list(step_parts(trace)) == ["CPU"]
+    odd = odd_steps(trace)[2]
     assert odd is not None and odd.parts == (("CPU", 10.0),)
 
 
@@ -198,3 +189,24 @@ def test_the_table_of_steps_has_what_the_screen_draws() -> None:
     whole, alone = PANES["steps"].build(trace), PANES["steps"].build(trace, 3)
     assert whole["off_median"].cell(3) == alone["off_median"].cell(0) == "compute +50.0 µs"
     assert alone["to_median"].cell(0) == pytest.approx(1.05)
+
+
+def test_the_parts_of_steps_are_means_over_the_devices_of_what_the_table_has_of_all() -> None:
+    events: list[Event] = []
+    for number in range(3):
+        at = 1_000_000 * number
+        events += [
+            step(number, at, 900_000),
+            launch(at + 10, 100, 2 * number + 1),
+            launch(at + 20, 100, 2 * number + 2),
+        ]
+        for device in (0, 1):
+            correlation, dur = 2 * number + 1 + device, 100_000 * (1 + device)
+            lane = str(device), "stream 7"
+            events.append(Event("gemm", at + 1_000, dur, Kind.KERNEL, lane, correlation=correlation))
+    trace = make_trace(events)
+    table, parts = PANES["steps"].build(trace), step_parts(trace)
+    assert (2 * parts["idle"]).tolist() == pytest.approx([table["gpu_idle_us"].cell(row) for row in range(3)])
+    assert np.sum(list(parts.values()), axis=0).tolist() == pytest.approx(
+        [table["period_us"].cell(row) for row in range(3)]
+    )

@@ -17,16 +17,16 @@ import numpy as np
 
 from tracetui.drawing.hues import FAMILY_HUES, Hue, bar, sparkline, three_digits, whole_cells
 from tracetui.frozen import frozen
-from tracetui.idle.waits import device_order
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.placement import step_labels
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import rounded_percent, short_percent
 from tracetui.model.table import Column, Table
 from tracetui.model.trace import Float64, Trace
 from tracetui.panes import PANES
 from tracetui.tables.kernels import row_families, step_times
-from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times, scale_of_bars
+from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, scale_of_bars, step_parts
 
 Piece = tuple[str, Hue | None]
 """Text, and its hue; None for the colour of the row."""
@@ -245,13 +245,14 @@ def odd_words(odd: OddStep | None) -> str:
 def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_range: bool = False) -> RowGraphics:
     """The graphics of the table of a pane. Of a range of time there are no times by step."""
     bars = tuple(PANES[pane].bars.split())
-    if pane == "steps" and by is None:
-        devices = device_order(trace).devices
-        return RowGraphics(bars, odd=odd_steps(table, devices), parts=part_times(table, devices))
+    if pane == "steps" and by is None and table.slices is not None:
+        listed = np.flatnonzero(np.isin(steps(trace).row, table.slices))
+        parts = {name: times[listed] for name, times in step_parts(trace).items()}
+        return RowGraphics(bars, odd=[odd_steps(trace)[index] for index in listed.tolist()], parts=parts)
     times = None if is_of_range else step_times(trace, pane, by, table)
-    steps = None if times is None else StepTimes(tuple(step_labels(trace)), times)
+    by_step = None if times is None else StepTimes(tuple(step_labels(trace)), times)
     sorts = () if PANES[pane].has_own_order else bars
-    return RowGraphics(bars, row_families(trace, pane, by, table), steps, sorts=sorts)
+    return RowGraphics(bars, row_families(trace, pane, by, table), by_step, sorts=sorts)
 
 
 class ServingKind(NamedTuple):

@@ -29,7 +29,7 @@ from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 from tracetui.serving.cost_tables import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
-from tracetui.tables.step_table import COMPUTE, CPU, odd_steps_of, step_parts
+from tracetui.tables.step_table import COMPUTE, CPU, odd_steps, step_parts
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""
@@ -146,12 +146,12 @@ def held_up_step(scope: Scope) -> Iterator[Finding]:
     if CPU in parts and all_steps.is_served:
         return
     worst, lost = None, MIN_LOST_SHARE * scope.time / 1000
-    for off in odd_steps_of(trace)[1:]:
+    for off in odd_steps(trace)[1:]:
         if off is not None and off.change >= MIN_LOST_CHANGE and off.lost > lost:
             worst, lost = off, off.lost
     if worst is None:
         return
-    index, number = worst.row, int(all_steps.number[worst.row])
+    index, number = worst.index, int(all_steps.number[worst.index])
     took = 1000 * sum(float(times[index]) for times in parts.values())
     longer = ", ".join(f"{name} +{duration(1000 * us)}" for name, us in worst.parts if us > 0 and name != COMPUTE)
     idle = idle_by_step(trace)[index]

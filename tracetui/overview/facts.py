@@ -43,7 +43,7 @@ from tracetui.model.results import attempted, failures_in_words, guarded
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, part_times
+from tracetui.tables.step_table import COMMUNICATION, COMPUTE, CPU, IDLE, odd_steps, step_parts
 
 MAX_ROWS = 40
 """Maximum kernels, operators and source lines: more than any screen has lines for."""
@@ -387,14 +387,12 @@ def _steps(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
     if len(steps(trace)) == 0:
         return
     table = PANES["steps"].build(trace)
-    devices = device_order(trace).devices
-    parts, odd = part_times(table, devices), odd_steps(table, devices)
+    parts, odd = step_parts(trace), odd_steps(trace)
     names = [name for name in (COMPUTE, COMMUNICATION, IDLE, CPU) if name in parts]
     for row in range(min(len(table), MAX_STEPS)):
         times = tuple(0.0 if np.isnan(value) else 1000 * value for value in (float(parts[name][row]) for name in names))
         off = odd[row]
-        changes = ", ".join(f"{name} {_signed(1000 * change)}" for name, change in off.parts) if off else ""
-        note = f"{_signed_share(off.change)} {changes}" if off and changes else ""
+        note = f"{_signed_share(off.change)} {off.words}" if off and off.parts else ""
         number, slice_row = str(table["step"].cell(row)), int(table.slices[row]) if table.slices is not None else -1
         yield Entry("step", number, sum(times), note=note, key=number, row=slice_row, parts=times)
 
@@ -413,10 +411,6 @@ def _serving(trace: Trace, _: Part | None, __: Overview) -> Iterator[Entry]:
 
 _SERVED = (("requests", "requests"), ("tokens", "tokens in"), ("output_tokens_per_s", "output tokens/s"))
 """Columns of the pane `serving` and their words."""
-
-
-def _signed(ns: float) -> str:
-    return f"{'+' if ns >= 0 else '−'}{duration(abs(ns))}"
 
 
 def _signed_share(share: float) -> str:

@@ -305,19 +305,13 @@ def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
 
 def _off_median(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     """The change of each step's length against the median of its kind, and the parts that are off; null of few."""
-    odd = [odd_steps_of(trace)[index] for index in picked.tolist()]
-    words = [
-        ", ".join(f"{name} {'+' if us >= 0 else '−'}{duration(1000 * abs(us))}" for name, us in each.parts)
-        if each
-        else None
-        for each in odd
-    ]
+    odd = [odd_steps(trace)[index] for index in picked.tolist()]
     return (
         numbers(
             col.TO_MEDIAN.but(help="Its period by the median of its kind; without a GPU its time on the CPU."),
             [1 + each.change if each else np.nan for each in odd],
         ),
-        texts(col.OFF_MEDIAN, [each or None for each in words]),
+        texts(col.OFF_MEDIAN, [(each.words or None) if each else None for each in odd]),
     )
 
 
@@ -396,12 +390,17 @@ MIN_STEPS = 3
 class OddStep:
     """Differences of a step from the median of its kind."""
 
-    row: int
-    """Row of the table of steps."""
+    index: int
+    """Its index in `steps(trace)`."""
     change: float
     """By how much it is longer, as a share of the median length."""
     parts: tuple[tuple[str, float], ...]
     """The parts that are odd with their difference from their median in µs, what grew first; empty for a usual step."""
+
+    @property
+    def words(self) -> str:
+        """The odd parts with their differences: `comm +59.5 ms, idle −68.3 ms`."""
+        return ", ".join(f"{name} {'+' if us >= 0 else '−'}{duration(1000 * abs(us))}" for name, us in self.parts)
 
     @property
     def lost(self) -> float:
@@ -418,33 +417,19 @@ def parts_of_periods(period: Float64, idle: Float64, exposed: Float64) -> dict[s
     return {COMPUTE: np.maximum(period - idle - comm, 0), COMMUNICATION: comm, IDLE: np.minimum(idle, period)}
 
 
+@kept
 def step_parts(trace: Trace) -> dict[str, Float64]:
-    """Time in µs of each of `steps(trace)` by part, as `part_times` has it of the pane of steps."""
+    """Time in µs of each of `steps(trace)` by part, of several devices their mean: NaN where it is not known.
+
+    The parts of a step together are its period; communication is only what is exposed. Without a GPU there is one part,
+    the time on the CPU.
+    """
     (low, high), ran = step_periods(trace), step_spans(trace).ran
     if not ran.any():
         return {CPU: (steps(trace).end - steps(trace).start) / 1000}
     per_device = 1000 * max(device_order(trace).devices, 1)
     period, exposed = np.where(ran, (high - low) / 1000, np.nan), step_exposure(trace).total().exposed_comm
     return parts_of_periods(period, idle_within(trace, low, high) / per_device, exposed / per_device)
-
-
-def part_times(table: Table, devices: int = 1) -> dict[str, Float64]:
-    """Time in µs of each step by part, of the steps as the pane lists them: NaN where it is not known.
-
-    The parts of a step together are its period, of several devices their mean; communication is only what is exposed.
-    Without a GPU there is one part, the time on the CPU. The table has sums over the `devices`.
-    """
-    period, idle, exposed = (_values(table, name) for name in ("period_us", "gpu_idle_us", "exposed_comm_us"))
-    if np.isnan(period).all():
-        return {CPU: _values(table, "dur_us")}
-    return parts_of_periods(period, idle / devices, exposed / devices)
-
-
-def odd_steps(table: Table, devices: int = 1) -> list[OddStep | None]:
-    """Differences of each step from the others of its kind; None where there are too few, or it is partial."""
-    kinds = table["kind"].values if "kind" in table else np.zeros(len(table))
-    whole = ~table["partial"].values.astype(bool) if "partial" in table else np.ones(len(table), bool)
-    return odd_among(part_times(table, devices), kinds, whole)
 
 
 def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list[OddStep | None]:
@@ -475,8 +460,8 @@ def odd_among(parts: dict[str, Float64], kinds: np.ndarray, whole: Bool) -> list
 
 
 @kept
-def odd_steps_of(trace: Trace) -> list[OddStep | None]:
-    """Differences of each of `steps(trace)` from the others of its kind, as `odd_steps` has them of the pane."""
+def odd_steps(trace: Trace) -> list[OddStep | None]:
+    """Differences of each of `steps(trace)` from the others of its kind; None where there are too few, or not whole."""
     kinds = np.array([kind or "" for kind in step_kinds(trace).kind])
     return odd_among(step_parts(trace), kinds, ~partial_steps(trace))
 
@@ -486,7 +471,3 @@ def scale_of_bars(lengths: Sequence[float]) -> float:
     others = max(lengths[1:], default=0.0)
     first = max(lengths[:1], default=0.0)
     return max(others if 0 < MAX_FIRST_RATIO * others < first else max(first, others), 1e-9)
-
-
-def _values(table: Table, name: str) -> Float64:
-    return table[name].values.astype(np.float64) if name in table else np.full(len(table), np.nan)
