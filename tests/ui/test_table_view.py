@@ -1,11 +1,15 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from textual.app import App, ComposeResult
 
+from tests.support.build import Event, kernel, launch, make_trace, step
+from tracetui.drawing.drawn_columns import drawn_columns, row_graphics
 from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
-from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed, sorting_column
+from tracetui.panes import PANES
+from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed, sorting_column, with_drawn
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
 from tracetui.ui.widgets.table_view import TableView
 
@@ -183,3 +187,20 @@ async def test_sentences_below_the_rows_are_shown_as_far_as_they_have_room() -> 
             await pilot.pause()
             assert view.is_below_whole == is_whole
             assert app.lines[-1].rstrip().endswith(" …") == (height == 8)
+
+
+@pytest.mark.parametrize("width", [120, 145, 600])
+def test_what_is_off_the_median_of_steps_stands_in_the_list_once(width: int) -> None:
+    """It is drawn where there is room for little, and not listed in words as well where there is room for all."""
+    events: list[Event] = []
+    for number, dur in enumerate((100, 100, 100, 150)):
+        at = 1_000_000 * number
+        events += [step(number, at, 900_000), launch(at + 10, 100, number + 1)]
+        events.append(kernel("gemm", at + 1_000, 1_000 * dur, correlation=number + 1))
+    trace = make_trace(events)
+    table = PANES["steps"].build(trace)
+    layout = layout_of("steps", table)
+    names = [column.spec.name for column in layout]
+    drawn = drawn_columns(table, row_graphics(trace, "steps", None, table), names, None, width)
+    columns, _ = with_drawn(layout, drawn, 0, width)
+    assert [column.title for column, _ in columns].count("Δ median") == 1

@@ -65,6 +65,8 @@ class DrawnColumn:
     """True where its title stands at the right, as above numbers."""
     beside: int = 4
     """Number of the list's first columns that must fit beside it."""
+    instead_of: str = ""
+    """Name of the column that says the same in words, which is not listed beside it."""
 
 
 @frozen
@@ -123,11 +125,8 @@ def drawn_columns(
         after = "batch" if "batch" in table else "steps"
         pieces = partial(serving_pieces, table)
         drawn.insert(0, DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2))
-    names = set(shown)
-    if graphics.parts and "period_us" in names:
-        # What the list has as text is not drawn once more.
-        odd = [] if "off_median" in names else graphics.odd
-        drawn += step_columns(graphics.parts, odd, cells)
+    if graphics.parts and "period_us" in shown:
+        drawn += step_columns(graphics.parts, graphics.odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
         drawn.append(_steps_column(graphics.steps))
     return drawn
@@ -209,7 +208,8 @@ def step_columns(spent: dict[str, Float64], odd: list[OddStep | None], cells: in
     width, title = min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR), ", ".join(spent)
     drawn = [DrawnColumn(title if len(title) <= width else "spent on", width, parts, "period_us", beside=2)]
     if any(words):
-        drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us", beside=2))
+        width = max(8, *map(len, words))
+        drawn.append(DrawnColumn("Δ median", width, pieces, "period_us", beside=2, instead_of="off_median"))
     return drawn
 
 

@@ -190,7 +190,9 @@ def with_drawn(
         beside = max((each.beside for each in chosen), default=0)
         if count and room < _cells(layout[:beside]):
             continue
-        columns, has_more = scrolled(layout, skipped, room)
+        drawn_names = {each.instead_of for each in chosen}
+        listed = [column for column in layout if column.spec.name not in drawn_names]
+        columns, has_more = scrolled(listed, skipped, room)
         names = [column.spec.name for column, _ in columns]
         if all(not each.after or each.after in names for each in chosen):
             return _placed(columns, chosen), has_more
